@@ -21,7 +21,7 @@ from densratio import densratio
 from threadpoolctl import threadpool_limits
 
 from shiftune._names import RATIOS
-from shiftune.datasets import GaussianSites, gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.ratio import ULSIF, ratio_named
 from shiftune.risk import estimate
 
@@ -33,7 +33,7 @@ REPEATS = 3
 
 def shift(n: int, seed: int) -> tuple[GaussianSites, list[np.ndarray], list[np.ndarray]]:
     rng = np.random.default_rng(seed)
-    sites = gaussian_sites(np.vstack([np.zeros(D), rng.normal(0, 0.3, (K, D))]))
+    sites = GaussianSites(np.vstack([np.zeros(D), rng.normal(0, 0.3, (K, D))]))
     rows = [sites.draw(j, n, rng) for j in range(K + 1)]
     return sites, rows, [sites.draw(j, 2000, rng) for j in range(1, K + 1)]
 

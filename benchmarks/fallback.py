@@ -17,7 +17,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import OverlapWarning
 from shiftune.ratio import ULSIF, ClassifierRatio, effective_rows
 from shiftune.risk import estimate
@@ -31,7 +31,7 @@ def problem(d: int, c: float, seed: int):
     rng = np.random.default_rng([seed, d, int(10 * c)])
     k = 2 if d == 1 else 5
     centres = rng.uniform(-c, c, (k, d)) if d == 1 else rng.normal(0, c, (k, d))
-    sites = gaussian_sites(np.vstack([rng.uniform(-1, 1, d), centres]))
+    sites = GaussianSites(np.vstack([rng.uniform(-1, 1, d), centres]))
     target = sites.draw(0, 1000, rng)
     density = [sites.draw(j, 210, rng) for j in range(1, k + 1)]
     X = [sites.draw(j, 300, rng) for j in range(1, k + 1)]

@@ -17,7 +17,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import OverlapWarning
 from shiftune.ratio import ULSIF, ClassifierRatio, Guard, KnownRatio
 from shiftune.risk import estimate
@@ -31,7 +31,7 @@ def problems(count: int, spread: tuple[int, float], rows: tuple[int, int], known
     for seed in range(count):
         rng = np.random.default_rng([seed, d, int(10 * sd), *rows])
         k = int(rng.integers(2, 9))
-        sites = gaussian_sites(np.vstack([np.zeros(d), rng.normal(0, sd, (k, d))]))
+        sites = GaussianSites(np.vstack([np.zeros(d), rng.normal(0, sd, (k, d))]))
         target = sites.draw(0, 1000, rng)
         density = [sites.draw(j, rows[0], rng) for j in range(1, k + 1)]
         X = [sites.draw(j, rows[1], rng) for j in range(1, k + 1)]

@@ -1,4 +1,4 @@
-"""Errors of density ratios, and the regularisation of logistic and boosted ones.
+"""Errors of density ratios, and the regularisation of logistic ones.
 
     python benchmarks/ratios.py [--seeds 5]
 
@@ -14,12 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from shiftune._names import RATIOS
-from shiftune.datasets import GaussianSites, gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.ratio import ClassifierRatio, ratio_named
 
 K = 8
@@ -32,34 +31,15 @@ def shifts(rng: np.random.Generator) -> Iterator[tuple[str, GaussianSites]]:
     def scales(d: int, high: float) -> np.ndarray:
         return np.vstack([np.ones(d), rng.uniform(1, high, (K, d))])
 
-    yield "means, 7 columns", gaussian_sites(means(7, 0.3))
-    yield "means, 2 columns", gaussian_sites(means(2, 0.5))
-    yield "means, 1 column", gaussian_sites(means(1, 1.0))
-    yield "scales, 2 columns", gaussian_sites(means(2, 0.2), scales(2, 1.6))
-    yield "scales, 7 columns", gaussian_sites(means(7, 0.2), scales(7, 1.3))
+    yield "means, 7 columns", GaussianSites(means(7, 0.3))
+    yield "means, 2 columns", GaussianSites(means(2, 0.5))
+    yield "means, 1 column", GaussianSites(means(1, 1.0))
+    yield "scales, 2 columns", GaussianSites(means(2, 0.2), scales(2, 1.6))
+    yield "scales, 7 columns", GaussianSites(means(7, 0.2), scales(7, 1.3))
     mixed_means, mixed_scales = means(3, 0.5), scales(3, 1.8)
     mixed_means[1 : K // 2] = 0.0
     mixed_scales[K // 2 :] = 1.0
-    yield "some means, some scales", gaussian_sites(mixed_means, mixed_scales)
-
-
-def boosters() -> dict[str, ClassifierRatio]:
-    settings = {
-        "50 rounds, 8 leaves": {"max_iter": 50, "max_leaf_nodes": 8},
-        "20 rounds, 4 leaves": {"max_iter": 20, "max_leaf_nodes": 4},
-        "stopped early, 8 leaves": {"max_leaf_nodes": 8, "early_stopping": True},
-        "stopped early, slow, 4 leaves": {
-            "max_iter": 200,
-            "max_leaf_nodes": 4,
-            "learning_rate": 0.05,
-            "early_stopping": True,
-        },
-    }
-    found = {
-        name: ClassifierRatio(HistGradientBoostingClassifier(random_state=0, **options))
-        for name, options in settings.items()
-    }
-    return {**found, "boosting (the default)": ClassifierRatio("boosting")}
+    yield "some means, some scales", GaussianSites(mixed_means, mixed_scales)
 
 
 def penalties() -> dict[str, ClassifierRatio]:
@@ -78,7 +58,7 @@ def few_rows(seeds: int) -> list:
         for seed in range(seeds):
             rng = np.random.default_rng([seed, n, d])
             shift = rng.normal(0, 0.8 / np.sqrt(d), (K, d))
-            sites = gaussian_sites(np.vstack([np.zeros(d), shift]))
+            sites = GaussianSites(np.vstack([np.zeros(d), shift]))
             every = range(1, K + 1)
             target, sources = sites.draw(0, 1000, rng), [sites.draw(j, n, rng) for j in every]
             fresh = [sites.draw(j, 2000, rng) for j in every]
@@ -102,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
     seeds = parser.parse_args().seeds
-    by_ratio, by_booster = [], []
+    by_ratio = []
     for n in (200, 500, 1000):
         for seed in range(seeds):
             rng = np.random.default_rng([seed, n])
@@ -114,13 +94,8 @@ def main() -> None:
                 truth = [sites.ratio(j)(x) for j, x in zip(every, fresh, strict=True)]
                 data = target, sources, fresh, truth
                 by_ratio += [(n, name, r, np.median(errors(ratio_named(r), *data))) for r in RATIOS]
-                if seed < 2 and n != 500:
-                    by_booster += [
-                        (n, name, b, np.median(errors(r, *data))) for b, r in boosters().items()
-                    ]
     pd.set_option("display.width", 200)
     show("median error of the ratios", by_ratio)
-    show("median error of boosted trees", by_booster)
     show("median error of logistic ratios where rows are few", few_rows(seeds))
 
 

@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.ratio import ULSIF
 
 
@@ -36,13 +36,13 @@ def main() -> None:
 
 def one(d: int, n: int, distance: float, seed: int) -> tuple[float, float, float]:
     rng = np.random.default_rng([seed, d, n, int(10 * distance)])
-    sites = gaussian_sites(np.vstack([np.zeros(d), np.full(d, distance / np.sqrt(d))]))
+    sites = GaussianSites(np.vstack([np.zeros(d), np.full(d, distance / np.sqrt(d))]))
     target, source = sites.draw(0, 1000, rng), sites.draw(1, n, rng)
     new_target, new_source = sites.draw(0, 1000, rng), sites.draw(1, 300, rng)
     plain = ULSIF(guard=False).fit(target, [source])
-    w = plain.weights_at(new_source, source=0)
-    excess = plain.weights_at(new_target, source=0).mean() / max(np.mean(w**2), 1e-300)
-    guarded = ULSIF().fit(target, [source]).weights_at(new_source, source=0)
+    w = plain.weights([new_source])[0]
+    excess = plain.weights([new_target])[0].mean() / max(np.mean(w**2), 1e-300)
+    guarded = ULSIF().fit(target, [source]).weights([new_source])[0]
     return float(w.mean()), float(excess), float(guarded.max() == 0)
 
 

@@ -108,7 +108,7 @@ def _split(problem: ShiftProblem, draw: Draw) -> None:
 
 
 def _ratio(problem: ShiftProblem, draw: Draw) -> None:
-    name = draw(st.sampled_from(["logistic", "logistic", "ulsif", "boosting"]))
+    name = draw(st.sampled_from(["logistic", "logistic", "ulsif"]))
     table = problem.diagnose(name)
     assert list(table.index) == problem.names
     ratio = clone(ratio_named(name, 0)).fit(problem.target.X, [s.X for s in problem.sources])
@@ -243,7 +243,6 @@ def _result(problem: ShiftProblem, draw: Draw) -> ShiftSearch:
     _in_words(search.decision_curve)
     _in_words(lambda: search.threshold_for(sensitivity=0.8))
     _in_words(search.label_worth)
-    _in_words(search.regret_bound)
     _in_words(lambda: search.default_risk())
     assert search._repr_html_()
     updated = _in_words(lambda: search.update(*_labels_of_target(problem, draw)))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from shiftune import ShiftProblem
-from shiftune.datasets import GaussianSites, gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.ratio._base import KnownRatio
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ def toy_problem(c: float, *, k: int = 2, n: int = 1000, random_state: int = 0) -
     """
     rng = np.random.default_rng(random_state)
     means = np.concatenate([rng.uniform(-1.0, 1.0, 1), rng.uniform(-c, c, k)])
-    sites = gaussian_sites(means[:, None])
+    sites = GaussianSites(means[:, None])
     X = [sites.draw(site, n, rng) for site in range(k + 1)]
     y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(n) for x in X]
     problem = ShiftProblem.from_sites(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -11,11 +11,6 @@ from sklearn.base import clone
 from shiftune.ratio._base import DensityRatio
 from shiftune.ratio._classifier import ratio_named
 from shiftune.risk import RiskEstimate, estimate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shiftune.problem._site import Features
 
 
 def self_normalised(losses: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> RiskEstimate:
@@ -60,14 +55,17 @@ class BalancedRatio(DensityRatio):
         self.ratio = ratio
         self.random_state = random_state
 
-    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
-        self.single_ = clone(ratio_named(self.ratio, self.random_state)).fit(target, sources)
-        n = np.array([len(X) for X in sources])
-        self.shares_ = n / n.sum()
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        self.single_ = clone(ratio_named(self.ratio, self.random_state)).fit(X_target, X_sources)
+        n = np.array([len(X) for X in X_sources])
+        self.shares_, self.n_sources_ = n / n.sum(), len(n)
+        return self
 
-    def _weights_rows(self, source: int, X: Features) -> NDArray[np.float64]:
-        inverse = np.zeros(len(X))
-        with np.errstate(divide="ignore"):  # where the target has no rows the weight is 0
-            for j, share in enumerate(self.shares_):
-                inverse += share / self.single_.weights_at(X, source=j)
-            return np.asarray(1 / inverse)
+    def weights(self, X_sources: Sequence[Any]) -> list[np.ndarray]:
+        weights = []
+        for X in X_sources:
+            by_source = self.single_.weights([X] * self.n_sources_)
+            with np.errstate(divide="ignore"):  # where the target has no rows the weight is 0
+                inverse = sum(s / w for s, w in zip(self.shares_, by_source, strict=True))
+                weights.append(np.asarray(1 / inverse))
+        return weights

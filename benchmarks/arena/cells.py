@@ -157,6 +157,6 @@ def _ratios(
     kernel = published.fit(p.X_target, sources).weights(rows)  # type: ignore[union-attr]
     return {
         "w_own": np.concatenate(own).astype(np.float32),
-        "w_pooled": together.weights_at(X, source=0).astype(np.float32),
+        "w_pooled": together.weights([X])[0].astype(np.float32),
         "w_published": np.concatenate(kernel).astype(np.float64),
     }

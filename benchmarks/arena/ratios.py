@@ -18,7 +18,7 @@ from view import View
 from shiftune.ratio import ratio_named
 from shiftune.risk import estimate
 
-NAMES = ("ulsif", "logistic", "boosting")
+NAMES = ("ulsif", "logistic")
 
 
 def ratios(cell: Cell, folder: Path, out: Path) -> None:

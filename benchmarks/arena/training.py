@@ -32,7 +32,7 @@ def training(cell: Cell, out: Path) -> None:
         classes = None if p.task == "regression" else np.unique(y)
         sources = range(len(p.X))
         ratio = BalancedRatio().fit(p.X_target, [X[(site == j) & train] for j in sources])
-        w = ratio.weights_at(X[train], source=0)
+        w = ratio.weights([X[train]])[0]
         judged = [X[(site == j) & ~train] for j in sources]
         adjusted = RegressionAdjusted().fit(p.X_target, judged)
         rows = []

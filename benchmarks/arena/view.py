@@ -81,7 +81,7 @@ class View:
     def balanced(self) -> np.ndarray:
         """Ratio of the target to the mixture of the sources at all rows, (N,)."""
         ratio = BalancedRatio().fit(self.problem.X_target, self.training_X)
-        return ratio.weights_at(self.X, source=0)
+        return ratio.weights([self.X])[0]
 
     def weights(self, name: str) -> np.ndarray:
         """Density ratio at all rows, (N,): "balanced", or one of the cell's."""

@@ -78,7 +78,6 @@ def _explained(usual: pd.DataFrame, poor: pd.DataFrame) -> str:
         proof does not hold: lemma B takes the chosen theta as fixed, although it was chosen on the
         same rows. At c = {POOR_OVERLAP:g} the lemma holds in {span} of the runs instead of at
         least {percent(1 - DELTAS[0])}, and the plug-in bound fails with it.
-        `ShiftSearch.regret_bound` is infinite where no source overlaps enough with the target for
-        an estimate of the unbiased class.
+        So a search does not offer it.
         """
     )

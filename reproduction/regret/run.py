@@ -9,15 +9,14 @@ import numpy as np
 from optuna.distributions import FloatDistribution
 
 from reproduction.regret.objective import SPACE, EstimatedRisk, Method
-from reproduction.theory import optimal_variance, variance_of_unbiased
+from reproduction.regret.plausible import lowest_plausible_value
+from reproduction.theory import optimal_variance, regret_bound, variance_of_unbiased
 from reproduction.toy import ToyProblem, toy_problem
 from shiftune.errors import SettingsError
 from shiftune.ratio._classifier import ratio_named
-from shiftune.risk._theory import regret_bound
 from shiftune.search._settings import sampler_named
 from shiftune.search._storage import open_study
 from shiftune.search.gp import VARIANCE_KEY
-from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +57,7 @@ class RegretRun:
         The user's counterparts: the empirical variance at `theta_B`, and the gap to the lowest
         value that is plausible under the Gaussian process.
     bound, plug_in : dict from delta to float
-        The theorem's bound with true variances (or NaN), and that of `ShiftSearch.regret_bound`.
+        The theorem's bound with true variances (or NaN), and with what a user has in their place.
     """
 
     n: int

@@ -231,3 +231,9 @@ def test_figure_shows_every_budget(study):
     assert len(right.lines) == 4
     with pytest.raises(SettingsError, match="no runs"):
         figure(study, sampler="random")
+
+
+def test_the_plug_in_does_not_underestimate_what_the_optimiser_left():
+    """After 7 random points, the process's lower bound is below the true minimum."""
+    runs = [regret_run(100, 7, seed) for seed in range(10)]
+    assert sum(run.R_n_plug_in >= run.R_n - 1e-9 for run in runs) >= 8

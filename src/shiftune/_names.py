@@ -30,7 +30,7 @@ ModelName = Literal[
 ClassLossName = Literal["log_loss", "brier", "zero_one"]
 QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
 LossName = Literal[ClassLossName, QuantityLossName]
-RatioName = Literal["logistic", "ulsif", "boosting"]
+RatioName = Literal["logistic", "ulsif"]
 RiskName = Literal[
     "adjusted",
     "naive",

@@ -200,7 +200,7 @@ class SearchOptions:
         Density ratios, for the risk estimators and training weights that need them.
 
         See `shiftune.ratio`. "logistic" costs next to nothing and sees shifts of the means;
-        "boosting" and "ulsif" also see other shifts.
+        "ulsif" also sees other shifts.
     sampler : "gp_lcb", "random", "tpe" or an Optuna sampler
     n_trials : int
         Number of trials, those of earlier runs included.

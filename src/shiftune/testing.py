@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import SettingsError
 from shiftune.ratio import DensityRatio
 from shiftune.risk import RiskEstimate, RiskEstimator, risk_named
@@ -43,7 +43,7 @@ def check_density_ratio(ratio: DensityRatio) -> None:
     sources, the unit of a column, the kind of table and constant columns; inputs unchanged;
     clonable and picklable.
     """
-    sites = gaussian_sites([[0.0, 0.0], [0.5, 0.0], [-0.6, 0.3]])
+    sites = GaussianSites([[0.0, 0.0], [0.5, 0.0], [-0.6, 0.3]])
     rng = np.random.default_rng(0)
     target, one, two = (sites.draw(site, 400, rng) for site in range(3))
     fresh = [sites.draw(site, 300, rng) for site in (1, 2)]
@@ -59,7 +59,6 @@ def check_density_ratio(ratio: DensityRatio) -> None:
         truth = sites.ratio(source)(X)
         agreement = np.corrcoef(np.argsort(np.argsort(w)), np.argsort(np.argsort(truth)))[0, 1]
         assert agreement > 0.5, f"the ratio is not inverted, got rank correlation {agreement:.2f}"
-        assert np.array_equal(fitted.weights_at(X, source=source - 1), w), "weights_at agrees"
 
     for before, after in zip(kept, (target, one, two), strict=True):
         assert np.array_equal(before, after), "the user's arrays are not changed"
@@ -162,7 +161,7 @@ class _Draw:
 
 def _shifted(n: Sequence[int], rng: np.random.Generator) -> _Draw:
     """Draw rows, losses and known weights of the three sources."""
-    sites = gaussian_sites([[0.0], *([m] for m in _SHIFTS)])
+    sites = GaussianSites([[0.0], *([m] for m in _SHIFTS)])
     X = [sites.draw(j, size, rng) for j, size in enumerate(n, start=1)]
     y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(len(x)) for x in X]
     losses = [(1 - v) ** 2 / 2 for v in y]

@@ -38,7 +38,7 @@ OTHERS = {
     "space": {"alpha": {"low": 1, "high": 2}},
     "loss": "absolute",
     "risk": "naive",
-    "ratio": "boosting",
+    "ratio": "ulsif",
     "final": "best",
     "metric": ["auc", "brier"],
     "safe_csv": False,

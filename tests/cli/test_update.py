@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -772,7 +771,7 @@ def test_an_update_that_is_not_used(wards_run, run, monkeypatch):
 
     def bad(self, site):
         found = original(self, site)
-        return replace(found, own_losses=1e3 * found.own_losses)
+        return found._replace(own_losses=1e3 * found.own_losses)
 
     with monkeypatch.context() as patched:
         patched.setattr(SiteEffects, "update", bad)

@@ -9,7 +9,7 @@ import pytest
 from densratio import densratio
 from scipy.stats import spearmanr
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import ProblemError
 from shiftune.ratio import ULSIF, _least_squares
 from shiftune.ratio._least_squares import KernelSums, _solve
@@ -35,7 +35,7 @@ class TestAgainstTheTruth:
         ],
     )
     def test_gaussian_ratios(self, means, sds, error, agreement):
-        sites = gaussian_sites(means, sds)
+        sites = GaussianSites(means, sds)
         target, *sources = draw(sites, 2000)
         fresh = draw(sites, 4000, seed=1)[1:]
         for j, w in enumerate(ULSIF().fit(target, sources).weights(fresh)):
@@ -47,10 +47,10 @@ class TestAgainstTheTruth:
             assert abs(w.mean() - 1) < 0.1
 
     def test_the_ratio_is_not_upside_down(self):
-        sites = gaussian_sites([[0.0], [1.0]])
+        sites = GaussianSites([[0.0], [1.0]])
         target, source = draw(sites, 1000)
         w_target_side, w_source_side = (
-            ULSIF().fit(target, [source]).weights_at(np.array([[-0.5], [1.5]]), source=0)
+            ULSIF().fit(target, [source]).weights([np.array([[-0.5], [1.5]])])[0]
         )
         assert w_target_side > 1 > w_source_side
 
@@ -60,7 +60,7 @@ class TestAgainstDensratio:
 
     @pytest.mark.parametrize("d", [1, 3])
     def test_same_grid(self, d, monkeypatch):
-        sites = gaussian_sites([np.zeros(d), np.full(d, 0.5)])
+        sites = GaussianSites([np.zeros(d), np.full(d, 0.5)])
         target, source = draw(sites, 800)
         fresh = sites.draw(1, 2000, np.random.default_rng(9))
         ours = ULSIF(bandwidths=SIGMAS, penalties=LAMBDAS, scale=False)
@@ -80,7 +80,7 @@ class TestAgainstDensratio:
 
     def test_one_pair_of_settings_is_the_same_solution(self):
         """All target rows as centres, one bandwidth, one penalty: nothing is left to chance."""
-        target, source = draw(gaussian_sites([[0.0, 0.0], [0.5, 0.2]]), 60)
+        target, source = draw(GaussianSites([[0.0, 0.0], [0.5, 0.2]]), 60)
         ours = ULSIF(bandwidths=[0.8], penalties=[0.1], n_centers=30, scale=False, guard=False)
         (w,) = ours.fit(target, [source]).weights([source])
         phi_t, phi_s = (
@@ -95,7 +95,7 @@ class TestAgainstDensratio:
 class TestCrossValidation:
     def test_scores_from_moments_are_those_from_rows(self, monkeypatch):
         """J of the chosen pair, computed row by row on the same folds, is the lowest."""
-        sites = gaussian_sites([[0.0], [0.8]])
+        sites = GaussianSites([[0.0], [0.8]])
         target, source = draw(sites, 300)
         monkeypatch.setattr(_least_squares, "CHUNK", 37)  # folds and chunks do not line up
         ratio = ULSIF(bandwidths=SIGMAS, penalties=LAMBDAS, scale=False, n_centers=40)
@@ -125,7 +125,7 @@ class TestCrossValidation:
         assert ratio.penalty_ == pytest.approx([best[1]])
 
     def test_chunks_do_not_matter(self, monkeypatch):
-        target, source = draw(gaussian_sites([[0.0, 0.0], [0.5, 0.5]]), 500)
+        target, source = draw(GaussianSites([[0.0, 0.0], [0.5, 0.5]]), 500)
         (whole,) = ULSIF().fit(target, [source]).weights([source])
         monkeypatch.setattr(_least_squares, "CHUNK", 13)
         (pieces,) = ULSIF().fit(target, [source]).weights([source])
@@ -153,7 +153,7 @@ class TestNoOverlap:
         ("distance", "d"), [(6.0, 1), (14.0, 1), (14.0, 7), (50.0, 1), (50.0, 7), (1e4, 7)]
     )
     def test_a_source_out_of_reach_weighs_nothing(self, distance, d):
-        sites = gaussian_sites([np.zeros(d), np.full(d, distance / np.sqrt(d)), np.full(d, 0.2)])
+        sites = GaussianSites([np.zeros(d), np.full(d, distance / np.sqrt(d)), np.full(d, 0.2)])
         target, far, near = draw(sites, 300)
         w_far, w_near = ULSIF().fit(target, [far, near]).weights([far, near])
         assert w_far.mean() < 0.01
@@ -161,7 +161,7 @@ class TestNoOverlap:
 
     def test_without_the_guard_wide_kernels_reach_over(self):
         """What the guard is for: some remote source gets weights far from 0."""
-        sites = gaussian_sites([[0.0], [14.0], [9.0]])
+        sites = GaussianSites([[0.0], [14.0], [9.0]])
         target, *far = draw(sites, 300)
         weights = ULSIF(guard=False).fit(target, far).weights(far)
         assert max(w.mean() for w in weights) > 0.1
@@ -169,10 +169,10 @@ class TestNoOverlap:
 
 def test_duplicated_source_rows_do_not_matter():
     """All means are the same, so for one pair of settings the solution is."""
-    target, source = draw(gaussian_sites([[0.0], [0.5]]), 150)
+    target, source = draw(GaussianSites([[0.0], [0.5]]), 150)
     ratio = ULSIF(bandwidths=[1.0], penalties=[0.1], guard=False)
-    once = ratio.fit(target, [source]).weights_at(source, source=0)
-    twice = ratio.fit(target, [np.repeat(source, 2, axis=0)]).weights_at(source, source=0)
+    once = ratio.fit(target, [source]).weights([source])[0]
+    twice = ratio.fit(target, [np.repeat(source, 2, axis=0)]).weights([source])[0]
     np.testing.assert_allclose(once, twice, rtol=1e-9)
 
 

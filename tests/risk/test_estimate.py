@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reproduction.theory import divergence
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import OverlapWarning, ProblemError
 from shiftune.ratio import ULSIF, ClassifierRatio
 from shiftune.ratio._overlap import Reason
@@ -25,7 +25,7 @@ TRUTH = ((THETA - 0.3) ** 2 + 1.49) / 2  # target x ~ N(0, 1), y ~ N(0.7 x + 0.3
 
 def draw(means, n, rng, d=1):
     """Losses, known weights and rows of Gaussian sources around a target at 0."""
-    sites = gaussian_sites(np.column_stack([[0.0, *means], np.zeros((len(means) + 1, d - 1))]))
+    sites = GaussianSites(np.column_stack([[0.0, *means], np.zeros((len(means) + 1, d - 1))]))
     X = [sites.draw(j, n, rng) for j in range(1, sites.k + 1)]
     y = [0.7 * x[:, 0] + 0.3 + rng.standard_normal(n) for x in X]
     losses = [(THETA - v) ** 2 / 2 for v in y]

@@ -71,13 +71,3 @@ def test_estimators_and_functions():
         risk_named(lambda losses, weights, names: 1.0).estimate([[1.0]], [[1.0]])
     with pytest.raises(SettingsError, match="no risk estimator 'magic'; choose from"):
         risk_named("magic")
-
-
-@pytest.mark.parametrize("name", ["naive", "oracle"])
-def test_estimators_without_weights_have_one_method(name):
-    kind = type(ESTIMATORS[name])
-    assert clone(kind()).method == name
-    with pytest.raises(TypeError):
-        kind("unbiased")
-    with pytest.raises(ValueError, match="Invalid parameter 'method'"):
-        kind().set_params(method="unbiased")

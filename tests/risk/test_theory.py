@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from reproduction.theory import (
     divergence,
     optimal_variance,
+    regret_bound,
     variance_of_lambda,
     variance_of_unbiased,
 )
 from reproduction.toy import toy_problem
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import ProblemError
-from shiftune.risk import estimate, optimal_lambda, regret_bound, unbiased_lambda
+from shiftune.risk import estimate, optimal_lambda, unbiased_lambda
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def replicates():
 
     Loss (theta - y)^2 / 2 with theta = 1 and y = 0.7 x + 0.3 + noise; x ~ N(mu_j, 1).
     """
-    sites = gaussian_sites([[0.0], [0.3], [-0.8], [1.0]])
+    sites = GaussianSites([[0.0], [0.3], [-0.8], [1.0]])
     n, theta = np.array([40, 60, 80]), 1.0
     rng = np.random.default_rng(3)
     means, z_all = np.empty((4000, 3)), [[], [], []]

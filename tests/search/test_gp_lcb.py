@@ -41,7 +41,6 @@ from shiftune.search.gp._sampler import (
     VARIANCE_KEY,
     GPLCBSampler,
     TrialHistory,
-    lowest_plausible_value,
     spread_rows,
     standardise,
     tame,
@@ -699,18 +698,6 @@ def test_another_space_keeps_the_settings() -> None:
     assert proposals(study) == proposals(run(other, SQUARE, bowl, 6))
 
 
-def test_the_bound_of_several_families_is_the_lowest_of_theirs() -> None:
-    other: Space = {"rate": MIXED["rate"]}
-    one = run(GPLCBSampler(seed=0), SQUARE, bowl, 8)
-    lowest = lowest_plausible_value(one)
-    both = run(GPLCBSampler(seed=0), other, lambda p: 5.0 + p["rate"], 6)
-    both.add_trials(one.trials)
-    both.tell(both.ask(), 9.0)  # defaults
-    assert lowest_plausible_value(both) == pytest.approx(lowest)
-    both.tell(both.ask(), -9.0)
-    assert lowest_plausible_value(both) == -9.0
-
-
 def _bowl(n: int) -> TrialHistory:
     space = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
     trials = [
@@ -758,7 +745,7 @@ def test_many_noisy_trials_do_not_make_a_region_look_good() -> None:
     noise = np.where(x[:, 0] < 0.5, 0.5, 0.01)
     y = np.where(x[:, 0] < 0.5, 0.1, 0.0) + noise * rng.standard_normal(600)
     empty = np.empty((0, 1))
-    few = TrialHistory(x, y, noise**2, empty, empty, 0.0, 1.0).thinned(150)
+    few = TrialHistory(x, y, noise**2, empty, empty).thinned(150)
     noisy = few.rows[:, 0] < 0.5
     # Kept at random, they would have a mean of 0.1 with this standard error.
     assert abs(few.y[noisy].mean() - 0.1) < 3.5 * 0.5 / np.sqrt(noisy.sum())

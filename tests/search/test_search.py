@@ -37,7 +37,6 @@ from shiftune.errors import OverlapWarning, ProblemError, SearchWarning, Setting
 from shiftune.models import spaces
 from shiftune.risk import estimate
 from shiftune.search import GPLCBSampler, ShiftSearch
-from shiftune.search.gp._sampler import lowest_plausible_value
 
 ALPHA = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
 TWO_WORKERS = {"n_jobs": 2}
@@ -138,39 +137,6 @@ class TestResults:
         ]
         assert search.risk_.value < min(risks) + 0.01
         assert toy.true_risk(search.best_params_["theta"]) < toy.true_risk(toy.best_theta) + 0.15
-        assert 0 < search.regret_bound(0.2) < search.regret_bound(0.1) < 10
-
-    @pytest.mark.slow
-    def test_regret_of_the_optimiser_is_not_underestimated(self, toy):
-        """After 7 random points, the process's lower bound is below the true minimum (a grid)."""
-        grid, held = np.linspace(-8, 8, 801), 0
-        for seed in range(10):
-            search = make(
-                loss="half_squared", risk="variance_reduced", n_trials=7, random_state=seed
-            ).fit(toy.problem)
-            split = toy.problem.split(random_state=seed)
-            losses = ([toy.losses(t, s.y) for s in split.validation] for t in grid)
-            lowest = min(estimate(x, search.result_.context.data.weights).value for x in losses)
-            held += lowest_plausible_value(search.study_) <= lowest + 1e-9
-        assert held >= 8
-
-    def test_one_trial_bounds_nothing(self, toy):
-        search = make(n_trials=1, risk="unbiased").fit(toy.problem)
-        assert search.regret_bound() == np.inf
-
-    @pytest.mark.parametrize("risk", ["adjusted", "naive", "oracle"])
-    def test_no_regret_bound_outside_the_theorem(self, toy, risk):
-        search = make(n_trials=8, risk=risk).fit(toy.problem)
-        with pytest.raises(SettingsError, match=f"lambda-unbiased estimates; '{risk}' is not one"):
-            search.regret_bound()
-
-    def test_regret_bound_of_given_lambdas(self, toy):
-        def equal(losses, weights, names):
-            lam = np.full(len(losses), 1 / sum(len(loss) for loss in losses))
-            return estimate(losses, weights, "lambda", lam=lam, names=names)
-
-        by_hand, named = (make(n_trials=8, risk=r).fit(toy.problem) for r in (equal, "unbiased"))
-        assert by_hand.regret_bound() == pytest.approx(named.regret_bound())
 
     def test_arrays_and_problem_are_the_same(self, toy):
         sites = toy.problem.sources
@@ -237,11 +203,6 @@ class TestResults:
         assert len([w for w in caught if w.category is OverlapWarning]) == 1
         assert all(search.risk_.left_out)
         assert "fell back" in search.risk_.fallback
-
-    @pytest.mark.filterwarnings("ignore::shiftune.errors.OverlapWarning")
-    @pytest.mark.parametrize("risk", ["unbiased", "variance_reduced", estimate])
-    def test_no_regret_bound_of_a_fallback(self, far_away, risk):
-        assert make(risk=risk).fit(far_away).regret_bound() == np.inf
 
 
 class TestTrainingWeights:

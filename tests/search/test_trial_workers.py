@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,12 +49,16 @@ def context(problem):
     return of
 
 
+def settings(n_jobs=1):
+    return SimpleNamespace(n_jobs=n_jobs, executor=None, trial_timeout=None)
+
+
 @pytest.mark.parametrize("risk", ["adjusted", pytest.param("naive", marks=pytest.mark.slow)])
 def test_shared_fits_give_the_same_trial(context, risk):
     own = context(Ridge(), risk=risk)
     assert len(own.data.fold_numbers) == (3 if risk == "adjusted" else 1)
     whole = run_trial(own, Candidate({"alpha": 3.0}))
-    with TrialWorkers(own, n_jobs=2) as workers:
+    with TrialWorkers(settings(n_jobs=2), own) as workers:
         for number in range(3):
             workers.submit(number, Candidate({"alpha": 3.0}))
         for number in range(3):
@@ -73,7 +78,7 @@ def test_a_failed_first_fit_spares_the_others(context, tmp_path):
     assert fits_of(tmp_path) == [90, 100, 110, 150]  # the last is the final model
     for name in os.listdir(tmp_path):
         (tmp_path / name).unlink()
-    with TrialWorkers(own) as workers:
+    with TrialWorkers(settings(), own) as workers:
         workers.submit(0, Candidate({"fails_at": int(rows)}))
         workers.submit(1, Candidate({}))
         failed = workers.result(0)
@@ -85,7 +90,7 @@ def test_a_failed_first_fit_spares_the_others(context, tmp_path):
 def test_a_failed_later_fit_is_the_failure_of_the_trial(context, tmp_path):
     own = context(Noted(str(tmp_path)))
     last = int(own.data.trains(2).sum())
-    with TrialWorkers(own, n_jobs=2) as workers:
+    with TrialWorkers(settings(n_jobs=2), own) as workers:
         workers.submit(0, Candidate({"fails_at": last}))
         workers.submit(1, Candidate({}))
         assert workers.result(0).failure.startswith("ValueError: no convergence")
@@ -101,7 +106,7 @@ def test_the_time_of_a_trial_is_that_of_all_its_fits(context, monkeypatch):
         return Fitted(None, 2.0)
 
     monkeypatch.setattr("shiftune.workers.Workers.result", took_two_seconds)
-    with TrialWorkers(own) as workers:
+    with TrialWorkers(settings(), own) as workers:
         workers.time_limit = 3.0
         workers.submit(0, Candidate({}))
         outcome = workers.result(0)
@@ -114,8 +119,8 @@ def test_the_time_of_a_trial_is_that_of_all_its_fits(context, monkeypatch):
 def test_large_tables_start_workers_at_once(context, monkeypatch):
     started = []
     monkeypatch.setattr("shiftune.workers.Workers.start", lambda self: started.append(True))
-    TrialWorkers(context(Ridge()), n_jobs=2, n_trials=5)
+    TrialWorkers(settings(n_jobs=2), context(Ridge()), n_trials=5)
     assert not started
     monkeypatch.setattr("shiftune.search._loop.LARGE", 10)
-    TrialWorkers(context(Ridge()), n_jobs=2, n_trials=5)
+    TrialWorkers(settings(n_jobs=2), context(Ridge()), n_trials=5)
     assert started

@@ -359,7 +359,7 @@ def overlap_check(
     if risk.fallback:
         advice = (
             f"Do not rely on the estimated risk; {_DIAGNOSE} has the reasons. Drop columns that "
-            "identify the site but do not matter, try ratio='boosting', or label some target rows."
+            "identify the site but do not matter, try ratio='ulsif', or label some target rows."
         )
         headline = "no source overlaps enough with the target"
         return Check(_OVERLAP, Level.PROBLEM, finding, advice, numbers, headline)

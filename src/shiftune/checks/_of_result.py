@@ -43,7 +43,6 @@ from shiftune.ratio._overlap import is_doubtful, uncovered_shares
 from shiftune.risk._heterogeneity import (
     ALL,
     heterogeneity_of,
-    leave_one_source_out,
     values_without,
     without_source,
 )
@@ -363,16 +362,10 @@ def _among_sources(risk: RiskEstimate) -> Check:
             {},
             "only one source is in the estimate",
         )
-    low, high = found.prediction_interval()
-    low = max(low, 0.0) if risk.estimates.min() >= 0 else low
     numbers = {
         "q": found.q,
-        "q_expected": found.expected,
         "p_value": found.p_value,
         "i_squared": found.i_squared,
-        "tau": found.tau_squared**0.5,
-        "new_site_low": low,
-        "new_site_high": high,
     }
     if found.p_value >= SIGNIFICANT:
         finding = (
@@ -390,7 +383,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
             _AGREEMENT,
             Level.OK,
             f"{finding} The risk varies from site to site by about "
-            f"{number(numbers['tau'], 4)} (standard deviation); the interval includes this "
+            f"{number(risk.between**0.5, 4)} (standard deviation); the interval includes this "
             "variation.",
             "Target labels narrow the interval, and so does a column that explains the "
             "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
@@ -399,16 +392,14 @@ def _among_sources(risk: RiskEstimate) -> Check:
     otherwise = (
         "some sites have harder cases (an estimate with weights corrects for that)"
         if risk.method == "naive"
-        else "the density ratios are off (try ratio='boosting')"
+        else "the density ratios are off (try ratio='ulsif')"
     )
-    ends = f"{number(numbers['new_site_low'], 4)} to {number(numbers['new_site_high'], 4)}"
     return Check(
         _AGREEMENT,
         Level.PROBLEM if found.i_squared >= _HIGH else Level.CAUTION,
-        f"{finding} By their differences, the risk at a new site may lie anywhere from {ends}.",
-        f"Use {ends} instead of the interval of the risk. Either similar cases have different "
-        f"outcomes (see 'same labels'), or {otherwise}; search.plot_sources() shows which sources "
-        "disagree.",
+        f"{finding} The interval of the risk does not include these differences.",
+        "Use risk='adjusted', whose interval does. Either similar cases have different outcomes "
+        f"(see 'same labels'), or {otherwise}; search.plot_sources() shows which sources disagree.",
         numbers,
         "the sources disagree about the risk",
     )
@@ -435,7 +426,7 @@ def influence_check(
     is that of the final model, if it is another than the chosen trial's.
     """
     risk = final or risks[chosen]
-    table = leave_one_source_out(risk)
+    table = _without_each(risk)
     heaviest, share = str(table["share"].idxmax()), float(table["share"].max())
     if share >= ALL:
         return Check(
@@ -453,8 +444,7 @@ def influence_check(
     numbers = {
         "largest_share": share,
         "effective_sources": float(table["share"].sum() ** 2 / np.sum(table["share"] ** 2)),
-        "largest_change": float(table["change"].abs().max()),
-        "largest_change_in_stderr": float(np.nan_to_num(table["change_in_stderr"].abs().max())),
+        "largest_change": float((table["without"] - risk.value).abs().max()),
         "sources": float(len(table)),
         "sources_that_change_the_choice": float(len(other)),
         "sources_that_decide_the_choice": float(len(worse)),
@@ -485,6 +475,15 @@ def influence_check(
     return Check(_INFLUENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
+def _without_each(risk: RiskEstimate) -> pd.DataFrame:
+    """Share of every source in the estimate, where it has any, and the estimate without it."""
+    table = pd.DataFrame(
+        {"share": risk.lam * risk.n, "without": values_without(risk, risk.estimates)},
+        index=pd.Index(risk.names, name="site"),
+    )
+    return table[(table["share"] > 0) & table.index.isin(risk.source_names)]
+
+
 def _choices(
     risks: Sequence[RiskEstimate], chosen: int, sources: set[str]
 ) -> tuple[list[str], list[str]]:
@@ -511,7 +510,7 @@ def _choices(
 
 
 def _about_estimate(risk: RiskEstimate, table: pd.DataFrame, *, outside: bool) -> str:
-    farthest = str(table["change"].abs().idxmax())
+    farthest = str((table["without"] - risk.value).abs().idxmax())
     value = float(table["without"].to_dict()[farthest])
     text = (
         f"Without {farthest!r}, the most influential source, the risk would be "

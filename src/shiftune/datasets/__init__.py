@@ -1,5 +1,5 @@
 """Generated sites whose truth is known."""
 
-from shiftune.datasets._generated import GaussianSites, gaussian_sites, hospitals
+from shiftune.datasets._generated import GaussianSites, hospitals
 
-__all__ = ["GaussianSites", "gaussian_sites", "hospitals"]
+__all__ = ["GaussianSites", "hospitals"]

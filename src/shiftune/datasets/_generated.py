@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,27 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
 class GaussianSites:
     r"""Sites whose columns are independent Gaussians, so that every density ratio is known.
 
     .. math:: w_j(x) = \prod_c \frac{s_{jc}}{s_{Tc}} \exp\!\left(
               \frac{(x_c - m_{jc})^2}{2 s_{jc}^2} - \frac{(x_c - m_{Tc})^2}{2 s_{Tc}^2} \right)
 
-    Attributes
+    Parameters
     ----------
-    means, sds : arrays of shape (k + 1, d)
+    means : array of shape (k + 1, d)
         Of the target (first) and of the k sources.
+    sds : array of shape (k + 1, d), or a number
 
     Examples
     --------
-    >>> sites = gaussian_sites([[0.0], [1.0]])
+    >>> sites = GaussianSites([[0.0], [1.0]])
     >>> sites.ratio(1)(np.array([[0.5]]))  # half-way between the two means
     array([1.])
     """
 
-    means: Floats
-    sds: Floats
+    def __init__(self, means: ArrayLike, sds: ArrayLike = 1.0) -> None:
+        self.means = np.atleast_2d(np.asarray(means, dtype=float))
+        self.sds = np.broadcast_to(np.asarray(sds, dtype=float), self.means.shape)
 
     def draw(self, site: int, n: int, rng: np.random.Generator) -> Floats:
         """Draw n rows of a site (0 is the target), shape (n, d)."""
@@ -55,12 +55,6 @@ class GaussianSites:
     def k(self) -> int:
         """Number of sources."""
         return len(self.means) - 1
-
-
-def gaussian_sites(means: ArrayLike, sds: ArrayLike = 1.0) -> GaussianSites:
-    """Return Gaussian sites with these means and standard deviations, the target first."""
-    m = np.atleast_2d(np.asarray(means, dtype=float))
-    return GaussianSites(m, np.broadcast_to(np.asarray(sds, dtype=float), m.shape).copy())
 
 
 _NAMES = ("A", "B", "C", "D", "E", "F", "G", "H")

@@ -372,29 +372,15 @@ def draw_labels(site: SiteRows, labels: int, seed: int) -> list[tuple[Rows, Rows
     return [(np.flatnonzero(own), np.flatnonzero(~own)) for own in marked]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Update:
-    """What the labels of a site show.
+class Update(NamedTuple):
+    """What the labels of a site show."""
 
-    Attributes
-    ----------
-    effect : array of shape (K, p)
-        Coefficients of the site's terms: the posterior mean.
-    deviation : array of shape (K, p)
-        Their posterior standard deviations.
-    between : array of shape (p,)
-        Standard deviation of each between sites, given the sources and these labels.
-    own_losses : array of shape (m,)
-        Of the labelled rows, each with the effect that the others show.
-    unlike : float
-        How much surer the labels make it that the site differs from the sources by more, or less,
-        than these do from each other: 0 if not at all, 1 if it is certain.
-    """
-
-    effect: Floats
-    deviation: Floats
-    between: Floats
-    own_losses: Floats
+    effect: Floats  # posterior mean of the coefficients of the terms, (K, p)
+    deviation: Floats  # their posterior standard deviations, (K, p)
+    between: Floats  # standard deviation of each between sites, given sources and labels, (p,)
+    own_losses: Floats  # of the labelled rows, each with the effect that the others show, (m,)
+    # How much surer the labels make it that the site differs from the sources by more, or less,
+    # than these do from each other: 0 if not at all, 1 if it is certain.
     unlike: float
 
 

@@ -37,10 +37,15 @@ def target_and_sources(X_target: Any, X_sources: Sequence[Any]) -> list[Features
 class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
     """Density ratio of the target to every source j: w_j(x) = p_T(x) / p_j(x).
 
-    A subclass that learns from numbers writes the two methods of `EncodedRatio`; one that reads
-    the user's own columns writes `_fit_rows` and `_weights_rows`.
+    One that is learned from numbers is a subclass of `EncodedRatio`.
+
+    Attributes
+    ----------
+    n_sources_ : int
+        Number k of the sources in `fit`.
     """
 
+    @abstractmethod
     def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
         """Learn the ratios of the target to all sources together.
 
@@ -49,46 +54,10 @@ class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
         X_target : array or DataFrame of shape (n_T, d)
         X_sources : k arrays or DataFrames of shape (n_j, d)
         """
-        target, *sources = target_and_sources(X_target, X_sources)
-        self._like_ = target[:0]
-        self.n_sources_ = len(sources)
-        self._fit_rows(target, sources)
-        return self
 
+    @abstractmethod
     def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
         """Return w_j at rows of every source: k arrays of shape (n_j,), in the order of `fit`."""
-        self._check_fitted()
-        if len(X_sources) != self.n_sources_:
-            raise DataError(
-                f"weights are wanted for {len(X_sources)} sources, but the ratio was fitted on "
-                f"{self.n_sources_}"
-            )
-        sources = {f"rows for source {j}": X for j, X in enumerate(X_sources, start=1)}
-        _, *tables = align({"the rows of fit": self._like_, **sources}).values()
-        return [np.maximum(w, 0.0) for w in self._weights_of_all(tables)]
-
-    def weights_at(self, X: Any, *, source: int) -> Floats:
-        """Return w_j at any rows, for example the target's, shape (n,)."""
-        self._check_fitted()
-        where = f"rows for source {source + 1}"
-        rows = align({"the rows of fit": self._like_, where: X})[where]
-        return np.maximum(self._weights_rows(source, rows), 0.0) if len(rows) else np.empty(0)
-
-    @abstractmethod
-    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
-        """Learn from checked rows with the same columns."""
-
-    @abstractmethod
-    def _weights_rows(self, source: int, X: Features) -> Floats:
-        """Return w_j at checked rows, shape (n,)."""
-
-    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
-        """Return w_j at checked rows of every source, shape (n_j,) each."""
-        return [self._weights_rows(j, X) if len(X) else np.empty(0) for j, X in enumerate(tables)]
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "n_sources_"):
-            raise SettingsError(f"this {type(self).__name__} is not fitted; call fit first")
 
 
 class EncodedRatio(DensityRatio):
@@ -98,31 +67,42 @@ class EncodedRatio(DensityRatio):
     missing values and scales are handled here (see `RowEncoder`).
     """
 
-    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        target, *sources = target_and_sources(X_target, X_sources)
         if len(target) < FEWEST_TARGET_ROWS:
             warnings.warn(
                 f"the target has {len(target)} row(s), too few to estimate its distribution; "
                 "density ratios, and figures based on them, are unreliable: collect more rows",
                 DataWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
+        self._like_ = target[:0]
+        self.n_sources_ = len(sources)
         Z_target, *Z_sources = self._learn_encoding([target, *sources])
         self._flat_ = Z_target.shape[1] == 0  # nothing differs anywhere
         if not self._flat_:
             self._fit_encoded(Z_target, Z_sources)
+        return self
 
-    def _weights_rows(self, source: int, X: Features) -> Floats:
-        return np.ones(len(X)) if self._flat_ else self._weights_encoded(source, self._encoded(X))
-
-    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        if not hasattr(self, "n_sources_"):
+            raise SettingsError(f"this {type(self).__name__} is not fitted; call fit first")
+        if len(X_sources) != self.n_sources_:
+            raise DataError(
+                f"weights are wanted for {len(X_sources)} sources, but the ratio was fitted on "
+                f"{self.n_sources_}"
+            )
+        sources = {f"rows for source {j}": X for j, X in enumerate(X_sources, start=1)}
+        _, *tables = align({"the rows of fit": self._like_, **sources}).values()
         if self._flat_:
             return [np.ones(len(X)) for X in tables]
-        found: list[Floats] = []
+        weights: list[Floats] = []
         for some in in_batches(tables, ROWS_AT_ONCE):
             ends = np.cumsum([len(X) for X in some])
             for Z in np.split(self._encoded(stacked(some)), ends[:-1]):
-                found.append(self._weights_encoded(len(found), Z) if len(Z) else np.empty(0))
-        return found
+                w = self._weights_encoded(len(weights), Z) if len(Z) else np.empty(0)
+                weights.append(np.maximum(w, 0.0))
+        return weights
 
     @abstractmethod
     def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
@@ -177,23 +157,24 @@ class KnownRatio(DensityRatio):
     def __init__(self, functions: Sequence[Callable[[Any], Floats]]) -> None:
         self.functions = functions
 
-    def _weights_rows(self, source: int, X: Features) -> Floats:
-        """Return the user's function at these rows, checked: shape (n,), finite, >= 0."""
-        w = np.asarray(self.functions[source](X), dtype=float)
-        if w.shape != (len(X),):
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        if len(self.functions) != len(X_sources):
             raise SettingsError(
-                f"the known ratio of source {source + 1} returned shape {w.shape} for {len(X)} "
-                f"rows; it must return shape ({len(X)},)"
+                f"there are {len(self.functions)} known ratios for {len(X_sources)} sources"
             )
-        if not np.all(np.isfinite(w)) or np.any(w < 0):
-            raise SettingsError(
-                f"the known ratio of source {source + 1} returned weights that are negative or "
-                "not finite"
-            )
-        return w
+        self.n_sources_ = len(X_sources)
+        return self
 
-    def _fit_rows(self, target: Features, sources: list[Features]) -> None:
-        if len(self.functions) != len(sources):
-            raise SettingsError(
-                f"there are {len(self.functions)} known ratios for {len(sources)} sources"
-            )
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        weights = []
+        for number, (function, X) in enumerate(
+            zip(self.functions, X_sources, strict=True), start=1
+        ):
+            w = np.asarray(function(X), dtype=float)
+            if w.shape != (len(X),) or not np.all(np.isfinite(w)) or np.any(w < 0):
+                raise SettingsError(
+                    f"the known ratio of source {number} must return {len(X)} finite numbers >= 0, "
+                    f"one per row; got {w}"
+                )
+            weights.append(w)
+        return weights

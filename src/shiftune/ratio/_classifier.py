@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from shiftune._names import RATIOS, RatioName, complete
 from shiftune._wording import check_choice
 from shiftune.errors import SettingsError
-from shiftune.problem._site import Features
 from shiftune.ratio._base import DensityRatio, EncodedRatio
 from shiftune.ratio._least_squares import ULSIF
 from shiftune.rows._encoding import subsample
@@ -27,6 +26,8 @@ _MOST_ODDS = 1e9
 # With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
 # rows in 20 to 60 columns gave 2 to 8 times the error without it (benchmarks/ratios.py).
 _ROWS_PER_COLUMN = 150
+# Rows of a site that train a classifier.
+_MOST_ROWS = 20_000
 
 
 @dataclass(eq=False, repr=False)
@@ -40,13 +41,11 @@ class ClassifierRatio(EncodedRatio):
 
     Parameters
     ----------
-    estimator : "logistic", "boosting" or a scikit-learn classifier
+    estimator : "logistic" or a scikit-learn classifier
         Needs `predict_proba`; sees the encoded columns (see `RowEncoder`). Logistic regression
         is exact for Gaussian sites with one covariance.
-    max_rows : int
-        At most this many rows of the target, and of each source, are used.
     random_state : int
-        Draws those rows, and seeds the classifiers known by name.
+        Draws at most 20,000 rows of the target, and of each source, which are used.
 
     Examples
     --------
@@ -59,18 +58,17 @@ class ClassifierRatio(EncodedRatio):
 
     estimator: Any = "logistic"
     _: KW_ONLY
-    max_rows: int = 20_000
     random_state: int = 0
 
     # One thread: the fits are small, and threads that wait for a busy core cost far more than
     # they gain.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
     def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
-        Z_T = np.asarray(subsample(Z_target, self.max_rows, self.random_state))
+        Z_T = np.asarray(subsample(Z_target, _MOST_ROWS, self.random_state))
         self.classifiers_: list[Any] = []
         self.prior_odds_: list[float] = []
         for Z in Z_sources:
-            Z_j = np.asarray(subsample(Z, self.max_rows, self.random_state))
+            Z_j = np.asarray(subsample(Z, _MOST_ROWS, self.random_state))
             is_target = np.repeat([1, 0], [len(Z_T), len(Z_j)])
             prototype = self._prototype(min(len(Z_T), len(Z_j)), Z_T.shape[1])
             self.classifiers_.append(clone(prototype).fit(np.vstack([Z_T, Z_j]), is_target))
@@ -78,12 +76,8 @@ class ClassifierRatio(EncodedRatio):
 
     # Once for all sources: to find the libraries takes longer than the weights of a small one.
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _weights_of_all(self, tables: list[Features]) -> list[Floats]:
-        return super()._weights_of_all(tables)
-
-    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
-    def _weights_rows(self, source: int, X: Features) -> Floats:
-        return super()._weights_rows(source, X)
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        return super().weights(X_sources)
 
     def _weights_encoded(self, source: int, Z: Floats) -> Floats:
         p = self.classifiers_[source].predict_proba(Z)[:, 1]
@@ -93,22 +87,8 @@ class ClassifierRatio(EncodedRatio):
     def _prototype(self, n: int, d: int) -> Any:
         """Return the unfitted classifier for n rows of the smaller class and d columns."""
         if isinstance(self.estimator, str):
-            if self.estimator == "logistic":
-                return LogisticRegression(C=min(1.0, n / (_ROWS_PER_COLUMN * d)), max_iter=1000)
-            if self.estimator == "boosting":
-                # Plain boosting is overconfident: see benchmarks/ratios.py.
-                return HistGradientBoostingClassifier(
-                    max_iter=200,
-                    max_leaf_nodes=4,
-                    learning_rate=0.05,
-                    l2_regularization=10.0,
-                    early_stopping=n >= 10,  # it sets rows of both classes aside
-                    random_state=self.random_state,
-                )
-            raise SettingsError(
-                f"the classifier is 'logistic', 'boosting' or a scikit-learn classifier, got "
-                f"{self.estimator!r}"
-            )
+            check_choice(self.estimator, ["logistic"], "classifier")
+            return LogisticRegression(C=min(1.0, n / (_ROWS_PER_COLUMN * d)), max_iter=1000)
         if not hasattr(self.estimator, "predict_proba"):
             raise SettingsError(
                 f"{type(self.estimator).__name__} has no predict_proba; a density ratio needs "
@@ -128,6 +108,5 @@ def ratio_named(ratio: str | DensityRatio, random_state: int = 0) -> DensityRati
     ratios: dict[RatioName, DensityRatio] = {
         "logistic": ClassifierRatio("logistic", random_state=random_state),
         "ulsif": ULSIF(random_state=random_state),
-        "boosting": ClassifierRatio("boosting", random_state=random_state),
     }
     return complete(RATIOS, ratios)[check_choice(ratio, ratios, "density ratio")]

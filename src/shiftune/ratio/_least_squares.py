@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 # Bandwidths, in units of the median distance between target rows.
 _BANDWIDTHS = tuple(2.0 ** np.arange(-2, 2.5, 0.5))
 _PENALTIES = tuple(10.0 ** np.arange(-3, 1.5, 0.5))
+_FOLDS = 5
 # For the true ratio E_T[w] = E_j[w^2] and E_j[w] = 1. How far the fit that is best by J departs
 # from both, by the distance of the source: benchmarks/reach.py.
 _MOST_EXCESS = 5.0
@@ -62,7 +63,7 @@ class ULSIF(EncodedRatio):
     .. math:: a = \max(0, (H + \lambda I)^{-1} h), \quad
               H = \mathrm{mean}_j\, \phi\phi^\top, \quad h = \mathrm{mean}_T\, \phi .
 
-    Bandwidth and penalty minimise the K-fold cross-validated objective
+    Bandwidth and penalty minimise the five-fold cross-validated objective
     :math:`J = \frac12 a^\top H a - h^\top a`, for every source by itself. Since J needs of a fold
     only its H and h, the rows are read once, in chunks, and memory does not grow with them.
     The rows that serve as centres are never held out: a kernel is 1 at its own centre, and
@@ -78,8 +79,6 @@ class ULSIF(EncodedRatio):
         ``scale=False`` they are distances.
     n_centers : int
         Number of kernels b; at most half of the target's rows are centres.
-    n_folds : int
-        Number of folds K.
     scale : bool
         False computes on unscaled features, as the paper's experiments do.
     guard : bool
@@ -105,7 +104,6 @@ class ULSIF(EncodedRatio):
     bandwidths: Sequence[float] | None = None
     penalties: Sequence[float] | None = None
     n_centers: int = 100
-    n_folds: int = 5
     scale: bool = True
     guard: bool = True
     random_state: int = 0
@@ -128,7 +126,7 @@ class ULSIF(EncodedRatio):
         sigmas = np.sort(_grid(self.bandwidths, _BANDWIDTHS, "bandwidths"))
         if self.scale:
             sigmas = sigmas * _median_distance(Z_target[order[: max(b, 1000)]])
-        K = min(self.n_folds, len(Z_target) - b)
+        K = min(_FOLDS, len(Z_target) - b)
         target = self._kernel_sums(Z_target, sigmas, K, order, skip=b, gram=False)
         self.coefficients_: list[Floats] = []
         self.bandwidth_: list[float] = []

@@ -185,7 +185,6 @@ def diagnose(
     problem: ShiftProblem,
     ratio: str | DensityRatio = "logistic",
     *,
-    guard: Guard | None = None,
     random_state: int = 0,
 ) -> pd.DataFrame:
     """Measure the overlap of every source with the target, before any model is trained.
@@ -199,7 +198,7 @@ def diagnose(
         n and ess are of all rows of the source, in the proportion of the evaluated half.
     """
     weights, rows = weights_to_look_at(problem, ratio, random_state=random_state)
-    table = overlap(weights, problem.target.X, rows, problem.names, guard=guard)
+    table = overlap(weights, problem.target.X, rows, problem.names)
     n = [len(site) for site in problem.sources]
     return table.assign(n=n, ess=table["ess_share"] * n)
 
@@ -220,8 +219,6 @@ def overlap(
     X_target: Features,
     X_sources: Sequence[Features],
     names: Sequence[str],
-    *,
-    guard: Guard | None = None,
 ) -> pd.DataFrame:
     r"""Describe how far each source covers the target.
 
@@ -232,16 +229,14 @@ def overlap(
     X_target, X_sources
         The rows themselves.
     names : k names
-    guard : Guard, optional
-        Limits outside of which a verdict is a problem.
 
     Returns
     -------
     DataFrame, one row per source
         n, mean_weight (1 if the ratio is right), ess :math:`(\sum w)^2/\sum w^2` and its share
-        of n, max_weight_share (of the heaviest row), uncovered (the share of target rows in
-        regions where the source has none); level ("ok", "caution", or "problem" for a source
-        that an estimate with density ratios leaves out), reason (a code) and verdict (in words).
+        of n, uncovered (the share of target rows in regions where the source has none); level
+        ("ok", "caution", or "problem" for a source that an estimate with density ratios leaves
+        out), reason (a code) and verdict (in words).
 
     Examples
     --------
@@ -251,12 +246,11 @@ def overlap(
     >>> table.loc["C", "uncovered"].item(), table.loc["B", "verdict"]
     (1.0, 'overlaps well')
     """
-    limits = guard or Guard()
     missed = uncovered_shares(X_target, X_sources)
     rows = []
     for w, uncovered in zip(weights, missed, strict=True):
         n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
-        finding = limits.objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
+        finding = Guard().objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
         level = finding.reason.level
         rows.append(
             {
@@ -264,7 +258,6 @@ def overlap(
                 "mean_weight": mean,
                 "ess": ess,
                 "ess_share": ess / n,
-                "max_weight_share": float(w.max() / w.sum()) if w.sum() > 0 else np.nan,
                 "uncovered": uncovered,
                 "level": level.value,
                 "reason": finding.reason.code,

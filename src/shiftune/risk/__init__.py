@@ -9,11 +9,10 @@ from shiftune.risk._heterogeneity import (
     Heterogeneity,
     heterogeneity,
     heterogeneity_of,
-    leave_one_source_out,
     without_source,
 )
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
-from shiftune.risk._theory import optimal_lambda, regret_bound, unbiased_lambda
+from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 __all__ = [
     "ESTIMATORS",
@@ -28,9 +27,7 @@ __all__ = [
     "estimate",
     "heterogeneity",
     "heterogeneity_of",
-    "leave_one_source_out",
     "optimal_lambda",
-    "regret_bound",
     "risk_named",
     "unbiased_lambda",
     "without_source",

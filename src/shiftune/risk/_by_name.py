@@ -3,79 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 from shiftune._names import RISKS, RiskName, complete
 from shiftune._wording import check_choice
 from shiftune.errors import SettingsError
 from shiftune.risk._adjusted import RegressionAdjusted
-from shiftune.risk._estimate import Method, estimate
+from shiftune.risk._estimate import estimate
 from shiftune.risk._estimator import Arrays, RiskEstimator
 from shiftune.risk._result import RiskEstimate
 
 
-@dataclass(eq=False, repr=False)
-class MethodRisk(RiskEstimator):
-    """Method of `shiftune.risk.estimate` that weights losses by density ratios."""
-
-    method: Method = "variance_reduced"
-
-    def estimate(
-        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
-    ) -> RiskEstimate:
-        """Estimate the target risk of one model."""
-        return estimate(losses, weights, self.method, names=names)
-
-
-@dataclass(eq=False, repr=False)
-class NaiveRisk(MethodRisk):
-    """Mean loss over the rows of all sources, without correction; weights are not read."""
-
-    method: Method = field(default="naive", init=False)
-    needs_ratio = False
-    corrects = False
-
-
-@dataclass(eq=False, repr=False)
-class OracleRisk(NaiveRisk):
-    """Mean loss over the target's rows, whose labels were kept aside (experiments only)."""
-
-    method: Method = field(default="oracle", init=False)
-    uses_target_labels = True
-
-
 class FunctionRisk(RiskEstimator):
-    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`."""
+    """Adapter for a function of (losses, weights, names=...) that returns a `RiskEstimate`.
 
-    def __init__(self, function: Callable[..., RiskEstimate]) -> None:
+    The other parameters are attributes of a `RiskEstimator`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., RiskEstimate],
+        *,
+        needs_ratio: bool = True,
+        corrects: bool = True,
+        uses_target_labels: bool = False,
+    ) -> None:
         self.function = function
+        self.needs_ratio = needs_ratio
+        self.corrects = corrects
+        self.uses_target_labels = uses_target_labels
 
     def estimate(
         self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
     ) -> RiskEstimate:
         """Return the function's result, which must be a `RiskEstimate`."""
-        found = self.function(losses, weights, names=names)
-        if not isinstance(found, RiskEstimate):
+        risk = self.function(losses, weights, names=names)
+        if not isinstance(risk, RiskEstimate):
             raise SettingsError(
-                f"risk must return a RiskEstimate, got {type(found).__name__}; build it with "
+                f"risk must return a RiskEstimate, got {type(risk).__name__}; build it with "
                 "shiftune.risk.estimate"
             )
-        return found
+        return risk
 
     def __sklearn_clone__(self) -> Self:
         # A function learns nothing, and what it holds may not be copyable.
         return self
 
 
+# Mean losses without correction: they read no weights.
+_mean_loss = partial(FunctionRisk, needs_ratio=False, corrects=False)
+
 ESTIMATORS: dict[RiskName, RiskEstimator] = complete(
     RISKS,
     {
         "adjusted": RegressionAdjusted(),
-        "naive": NaiveRisk(),
-        "unbiased": MethodRisk("unbiased"),
-        "variance_reduced": MethodRisk("variance_reduced"),
-        "oracle": OracleRisk(),
+        "naive": _mean_loss(partial(estimate, method="naive")),
+        "unbiased": FunctionRisk(partial(estimate, method="unbiased")),
+        "variance_reduced": FunctionRisk(estimate),
+        "oracle": _mean_loss(partial(estimate, method="oracle"), uses_target_labels=True),
     },
 )
 

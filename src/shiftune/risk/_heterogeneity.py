@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import chdtrc, fdtrc, stdtrit
+from scipy.special import chdtrc, fdtrc
 
 from shiftune._wording import check_choice
 from shiftune.errors import DataError
@@ -36,39 +34,17 @@ class Heterogeneity:
     q : float
         Cochran's :math:`Q = \sum_j a_j (m_j - \bar m)^2`, with :math:`a_j = 1/v_j` and
         :math:`\bar m` the mean of the estimates weighted by them.
-    expected : float
-        Expectation of Q if all estimate the same value: k - 1, and more where variances are
-        estimated from few rows.
     p_value : float
         Of the hypothesis that all estimate the same value.
     i_squared : float
-        Share of the variation that is not sampling error, :math:`I^2 = \max(0, 1 - E[Q] / Q)`.
-    tau_squared : float
-        Variance between the sources (Paule and Mandel).
-    mean, stderr : float
-        Random-effects mean, :math:`\sum_j m_j / (v_j + \tau^2)` over the sum of the weights.
+        Share of the variation that is not sampling error, :math:`I^2 = \max(0, 1 - E[Q] / Q)`,
+        where E[Q] is k - 1, and more where variances are estimated from few rows.
     """
 
     k: int
     q: float
-    expected: float
     p_value: float
     i_squared: float
-    tau_squared: float
-    mean: float
-    stderr: float
-
-    def prediction_interval(self, level: float = 0.95) -> tuple[float, float]:
-        r"""Interval for the true value of a new source.
-
-        .. math:: \mu \pm t_{k-1} \sqrt{\tau^2 + \mathrm{se}^2}
-
-        >>> heterogeneity([1.0, 1.0, 1.0], [0.1, 0.1, 0.1]).prediction_interval()[0] < 1
-        True
-        """
-        half = float(stdtrit(self.k - 1, 0.5 + level / 2))
-        half *= float(np.sqrt(self.tau_squared + self.stderr**2))
-        return self.mean - half, self.mean + half
 
 
 def heterogeneity(
@@ -95,8 +71,8 @@ def heterogeneity(
     Three studies; by hand: weights 1, 1, 2, mean 2, Q = 1 + 1 + 0.
 
     >>> found = heterogeneity([1.0, 3.0, 2.0], [1.0, 1.0, 0.5])
-    >>> found.q, found.i_squared, found.tau_squared
-    (2.0, 0.0, 0.0)
+    >>> found.q, found.i_squared
+    (2.0, 0.0)
     """
     m, v = np.asarray(estimates, dtype=float), np.asarray(variances, dtype=float)
     k = len(m)
@@ -108,23 +84,17 @@ def heterogeneity(
     if not (v > 0).all():
         raise DataError("variances must be above 0; leave out estimates that have none")
     a = 1 / v
-    q = _spread(m, a)
+    q = float(np.sum(a * (m - a @ m / a.sum()) ** 2))
     expected, p_value = float(k - 1), float(chdtrc(k - 1, q))
     if dof is not None:
         A = float(np.sum((1 - a / a.sum()) ** 2 / np.asarray(dof, dtype=float)))
         expected = (k - 1) * (1 + 2 * (k - 2) * A / (k**2 - 1))
         p_value = float(fdtrc(k - 1, (k**2 - 1) / (3 * A), q / expected))
-    tau_squared = _between(m, v, expected)
-    b = 1 / (v + tau_squared)
     return Heterogeneity(
         k=k,
         q=q,
-        expected=expected,
         p_value=p_value,
         i_squared=max(0.0, 1 - expected / q) if q > 0 else 0.0,
-        tau_squared=tau_squared,
-        mean=float(b @ m / b.sum()),
-        stderr=float(1 / np.sqrt(b.sum())),
     )
 
 
@@ -159,24 +129,6 @@ def heterogeneity_of(risk: RiskEstimate) -> Heterogeneity | None:
     variances = div / n * ess / (ess - 1)
     dof = np.minimum(ess, risk.units[compared]) - 1
     return heterogeneity(risk.estimates[compared] / mean_weights, variances, dof)
-
-
-def _spread(m: Floats, a: Floats) -> float:
-    return float(np.sum(a * (m - a @ m / a.sum()) ** 2))
-
-
-def _between(m: Floats, v: Floats, expected: float) -> float:
-    """Variance between sources that brings Q down to its expectation (Paule and Mandel)."""
-
-    def excess(tau_squared: float) -> float:
-        return _spread(m, 1 / (v + tau_squared)) - expected
-
-    if excess(0.0) <= 0:
-        return 0.0
-    high = float(np.var(m)) * len(m)
-    while excess(high) > 0:
-        high *= 2
-    return float(brentq(excess, 0.0, high, xtol=1e-12 * high))
 
 
 # A share so close to 1 leaves nothing to estimate from.
@@ -241,30 +193,3 @@ def values_without(risk: RiskEstimate, estimates: Floats) -> NDArray[np.float64]
     with np.errstate(divide="ignore", invalid="ignore"):
         values = (1 - own) * others / (1 - share - own) + kept
     return np.where(share >= ALL, np.nan, values)
-
-
-def leave_one_source_out(risk: RiskEstimate) -> pd.DataFrame:
-    """Estimate without each source in turn.
-
-    Returns
-    -------
-    DataFrame, one row per source with a share above 0 (the target's labels are not a source)
-        share in the estimate; without, the estimate without it (NaN where there is none); change,
-        how far the source moves the estimate; change_in_stderr, the same in standard errors of
-        the estimate.
-
-    Examples
-    --------
-    >>> from shiftune.risk import estimate
-    >>> risk = estimate([[1.0, 2.0], [3.0, 5.0], [7.0, 9.0]], method="naive", names=list("BCD"))
-    >>> leave_one_source_out(risk)["without"].round(2).to_dict()
-    {'B': 6.0, 'C': 4.75, 'D': 2.75}
-    """
-    share = pd.Series(risk.lam * risk.n, index=risk.names)[list(risk.source_names)]
-    share = share[share > 0]
-    names = list(share.index)
-    without = pd.Series(values_without(risk, risk.estimates), index=risk.names)[names]
-    table = pd.DataFrame({"share": share, "without": without}, index=pd.Index(names, name="site"))
-    table["change"] = risk.value - table["without"]
-    table["change_in_stderr"] = table["change"] / (risk.stderr or np.nan)
-    return table

@@ -108,7 +108,7 @@ class Loop:
         self.weights = FamilyWeights(study, context, self.predictions)
         with (
             self.driver.at_work(),
-            TrialWorkers.of(settings, context, n_trials - len(earlier)) as self.workers,
+            TrialWorkers(settings, context, n_trials - len(earlier)) as self.workers,
             Progress(n_trials, list(map(outcome_of, earlier)), settings.progress) as progress,
         ):
             end = None if settings.timeout is None else time.monotonic() + settings.timeout
@@ -284,9 +284,7 @@ def trial_predictions(
     """Return the predictions of trials by their numbers; missing ones are computed again."""
     trials = {trial.number: trial for trial in finished_trials(study)}
     items = {n: family_of(settings.families, trials[n]).candidate(trials[n]) for n in numbers}
-    return complete_predictions(
-        store, items, lambda: TrialWorkers.of(settings, context, len(items))
-    )
+    return complete_predictions(store, items, lambda: TrialWorkers(settings, context, len(items)))
 
 
 # Numbers in a table (rows times columns) from which a single fit may take seconds: workers then
@@ -307,48 +305,31 @@ def look_ahead(n_workers: int, n_fits: int) -> int:
 
 
 class TrialWorkers:
-    """Workers that evaluate trials by their numbers; `n_jobs` and `executor` as in `Workers`.
+    """Workers of a search that evaluate trials by their numbers.
 
     Every fit of a trial is an item of the workers. The first one comes before the others, unless
-    workers are idle: they are dropped if it fails. `time_limit` is for all fits of a trial, one
+    workers are idle: they are dropped if it fails. `trial_timeout` is for all fits of a trial, one
     after the other. If there will be about `n_trials`, cheap ones run in this process.
     """
 
     def __init__(
-        self,
-        context: TrialContext,
-        *,
-        n_jobs: int = 1,
-        executor: Any = None,
-        time_limit: float | None = None,
-        n_trials: int | None = None,
+        self, settings: Settings, context: TrialContext, n_trials: int | None = None
     ) -> None:
         self._context, self._folds = context, context.data.fold_numbers
+        self.time_limit = settings.trial_timeout
         is_large = math.prod(context.data.X_train.shape) > LARGE
         self._workers = Workers(
             run_piece,
             context,
-            n_jobs=n_jobs,
-            executor=executor,
-            time_limit=time_limit,
+            n_jobs=settings.n_jobs,
+            executor=settings.executor,
+            time_limit=self.time_limit,
             n_items=None if n_trials is None or is_large else n_trials * len(self._folds),
             warm_up=len(self._folds),
         )
         # Fixed for the whole run: what a proposal sees must not depend on timing.
         self.n_workers = max(self._workers.n_workers, 1)
         self.look_ahead = look_ahead(self.n_workers, len(self._folds))
-        self.time_limit = time_limit
-
-    @classmethod
-    def of(cls, settings: Settings, context: TrialContext, n_trials: int) -> Self:
-        """Return the workers of a search."""
-        return cls(
-            context,
-            n_jobs=settings.n_jobs,
-            executor=settings.executor,
-            time_limit=settings.trial_timeout,
-            n_trials=n_trials,
-        )
 
     def start(self) -> None:
         """Start workers now: a trial that may have ended a driver does not run in this process."""
@@ -391,24 +372,21 @@ class TrialWorkers:
         self._workers.__exit__(*error)
 
 
-# Formats of the line, and whether the interval is in it, from the fullest to the barest; the first
-# that fits the terminal is shown. None is tqdm's own, which has the rate too.
+# Formats of the line, from the fullest to the barest; the first that fits the terminal is shown.
+# None is tqdm's own, which has the rate too.
 LAYOUTS = (
-    (None, True),
-    ("{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]", True),
-    ("{n_fmt}/{total_fmt} [{remaining} left{postfix}]", True),
-    ("{n_fmt}/{total_fmt}{postfix}", True),
-    ("{n_fmt}/{total_fmt} [{remaining} left{postfix}]", False),
-    ("{n_fmt}/{total_fmt}{postfix}", False),
-    ("{n_fmt}/{total_fmt}", False),
+    None,
+    "{n_fmt}/{total_fmt} [{remaining} left{postfix}]",
+    "{n_fmt}/{total_fmt}{postfix}",
+    "{n_fmt}/{total_fmt}",
 )
 
 
 class Progress:
     """Bar with the number of trials, the best risk with its interval, and the failures.
 
-    Narrow terminals show fewer parts, none of them cut: the rate is dropped first, then the bar,
-    the time and the interval. `total` counts all trials, also the `earlier` ones of a run that is
+    Narrow terminals show fewer parts, none of them cut: the bar and the rate are dropped first,
+    then the time. `total` counts all trials, also the `earlier` ones of a run that is
     continued; with None in `show`, the bar is shown on terminals and in notebooks only.
     """
 
@@ -427,7 +405,7 @@ class Progress:
             self._lay_out()
         self._bar.update()
 
-    def text(self, *, interval: bool = True) -> str:
+    def text(self) -> str:
         """Text beside the bar.
 
         >>> Progress(5, [], False).text()
@@ -435,17 +413,15 @@ class Progress:
         """
         text = "no result yet"
         if self._best is not None:
-            text = f"best {self._best.value:.4g}"
-            if interval:
-                low, high = self._best.interval()
-                text += f" ({low:.4g} to {high:.4g})"
+            low, high = self._best.interval()
+            text = f"best {self._best.value:.4g} ({low:.4g} to {high:.4g})"
         return text + (f", {self._failed} failed" if self._failed else "")
 
     def _lay_out(self) -> None:
         """Choose the fullest layout that fits the terminal; longer lines would fill the screen."""
         now = self._bar.format_dict | {"n": self._bar.n + 1, "ncols": None}  # a bar of 10 columns
-        for layout, interval in LAYOUTS:
-            text = self.text(interval=interval)
+        text = self.text()
+        for layout in LAYOUTS:
             line = tqdm.format_meter(**now | {"bar_format": layout, "postfix": text})
             # A notebook has no width in columns.
             if not isinstance(self._bar.ncols, int) or len(line) <= self._bar.ncols:

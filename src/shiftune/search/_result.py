@@ -43,7 +43,6 @@ from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import RiskEstimate
-from shiftune.risk._theory import LAMBDA_UNBIASED, regret_bound
 from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
 from shiftune.search._importance import importance
 from shiftune.search._settings import Settings
@@ -61,7 +60,6 @@ from shiftune.search._trial import (
     run_trial,
 )
 from shiftune.search._updating import COUNTS, Updated, Updater, label_worth, site_scores, update
-from shiftune.search.gp._sampler import lowest_plausible_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -197,36 +195,6 @@ class ResultMethods:
                 f"the model with its default parameters cannot be evaluated: {outcome.failure}"
             )
         return outcome.risk
-
-    def regret_bound(self, delta: float = 0.1) -> float:
-        r"""Upper bound on the regret of the choice, with probability :math:`1 - \delta`.
-
-        The paper's main theorem (`shiftune.risk.regret_bound`), with the variance of the chosen
-        trial in place of those at the unknown optima, and :math:`R_n` as the gap between the
-        chosen trial and the lowest value that is plausible under the Gaussian process (mean - 2 sd)
-        anywhere in the space. Infinity where no source overlaps with the target and the estimate
-        fell back on another.
-
-        The theorem covers estimates of the form :math:`\sum_j \lambda_j \sum_i w_{ij} L_{ij}`
-        with :math:`\sum_j \lambda_j n_j = 1`: "unbiased", "variance_reduced", and given lambdas.
-        Any other estimator is refused, unless its estimate fell back.
-        """
-        result = self._result()
-        risk = result.risks[result.chosen]
-        if risk.fallback:  # its method is that of the substitute; infinity is true of any
-            return np.inf
-        if risk.method not in LAMBDA_UNBIASED:
-            raise SettingsError(
-                f"the regret bound holds for lambda-unbiased estimates; {risk.method!r} is "
-                "not one: search with risk='unbiased' or risk='variance_reduced'"
-            )
-        return regret_bound(
-            max(risk.value - lowest_plausible_value(result.study), 0.0),
-            variance_chosen=risk.variance,
-            variance_best=risk.variance,
-            variance_best_estimated=risk.variance,
-            delta=delta,
-        )
 
     def update(
         self,

@@ -21,7 +21,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from scipy.spatial import KDTree
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from shiftune.search.gp._acquisition import UnitCube, axis_of, keys, minimise_lower_bound
 from shiftune.search.gp._gaussian_process import Posterior, fit
@@ -255,8 +255,6 @@ class TrialHistory:
     pending: Array  # without a value: running, failed, or pruned before they reported any, (q, C)
     # Trials in which nothing else could be varied, so that the same row is the same trial, (s, C).
     settled: Array
-    location: float  # mean that the standardisation removed
-    unit: float  # spread that it removed
 
     @classmethod
     def read(
@@ -289,15 +287,13 @@ class TrialHistory:
         if len(settled) == len(inside):  # no conditional parameters, as far as can be seen
             settled += proposed
         variances = np.array([reported_variance(trial) for trial in seen], dtype=np.float64)
-        y, variances, location, unit = standardise(tame(y, variances, stopped), variances)
+        y, variances, _, _ = standardise(tame(y, variances, stopped), variances)
         return cls(
             rows=cube.encode([trial.params for trial in seen]),
             y=y,
             variances=variances,
             pending=cube.encode([*(trial.params for trial in unseen), *proposed]),
             settled=cube.encode(settled),
-            location=location,
-            unit=unit,
         )
 
     def thinned(self, most: int) -> TrialHistory:
@@ -314,10 +310,6 @@ class TrialHistory:
         level += 2 * np.sqrt(self.y[near].var(axis=1, ddof=1) / NEIGHBOURS)
         kept = spread_rows(self.rows, np.argsort(level, kind="stable")[: most // 2], most)
         return replace(self, rows=self.rows[kept], y=self.y[kept], variances=self.variances[kept])
-
-    def unscaled(self, y: float) -> float:
-        """Convert a standardised value to the scale of the study, to be minimised."""
-        return self.location + self.unit * y
 
 
 def spread_rows(rows: Array, first: NDArray[np.intp], count: int) -> NDArray[np.intp]:
@@ -430,50 +422,3 @@ def standardise(y: Array, variances: Array) -> tuple[Array, Array, float, float]
     scale = np.sqrt(spread) if spread > 1e-18 else 1.0
     known = np.minimum(v / scale**2, LARGEST_VARIANCE)
     return (z - mean) / scale, known, float(centre + unit * mean), float(unit * scale)
-
-
-def lowest_plausible_value(study: Study, beta: float = 2.0) -> float:
-    """Minimum over the space of mean - beta sd, on the scale of the study's values.
-
-    The process is fitted to the finished trials, whatever sampler proposed them. Of families of
-    trials that have no parameter in common, each has a process and a space of its own; trials
-    without parameters have their values alone.
-    """
-    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    with threadpool_limits(1, user_api="blas"):  # the same digits on every machine
-        bounds = [_lowest(own, study, beta) for own in _families(trials)]
-    return min(bounds, default=np.inf)
-
-
-def _families(trials: list[FrozenTrial]) -> list[list[FrozenTrial]]:
-    """Put trials together that have a parameter in common, directly or through others."""
-    found: list[tuple[set[str], list[FrozenTrial]]] = []
-    for trial in trials:
-        names, own = set(trial.params), [trial]
-        others = []
-        for family in found:
-            if family[0] & names or not (family[0] or names):
-                names, own = names | family[0], family[1] + own
-            else:
-                others.append(family)
-        found = [*others, (names, own)]
-    return [own for _, own in found]
-
-
-def _lowest(trials: list[FrozenTrial], study: Study, beta: float) -> float:
-    values = np.array([t.value for t in trials], dtype=float)
-    found = intersection_search_space(trials)
-    space = {name: d for name, d in found.items() if not d.single()}
-    if not space:
-        return float(values.min())  # nothing else could have been tried
-    if len(trials) < 2:
-        return -np.inf
-    cube = UnitCube(space)
-    history = TrialHistory.read(trials, cube, space, study.direction, {})
-    # The objective is the estimate itself, which is the same at the same point: no noise but the
-    # fitted one.
-    rows, y, variances = history.rows, history.y, np.zeros_like(history.variances)
-    posterior = Posterior(rows, y, variances, cube.groups, fit(rows, y, variances, cube.groups))
-    lowest = minimise_lower_bound(posterior, cube, beta, np.random.default_rng(0), rows)
-    bound = float(posterior.lower_bound(lowest[None], beta)[0])
-    return float(min(history.unscaled(bound), values.min()))
