@@ -196,6 +196,7 @@ def _calibrated(classifier: Any) -> Any:
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
+_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, **_ONE_THREAD}
 
 
 def _both(stem: str) -> dict[Task, str]:
@@ -206,13 +207,13 @@ MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
     {
         "lightgbm": KnownModel(
-            "boosted trees, LightGBM", "lightgbm", _both("LGBM"), {"verbosity": -1, **_ONE_THREAD}
+            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LIGHTGBM
         ),
         "lightgbm_l1": KnownModel(
             "boosted trees, LightGBM, for absolute errors",
-            "lightgbm",
-            {"regression": "LGBMRegressor"},
-            {"objective": "l1", "verbosity": -1, **_ONE_THREAD},
+            "shiftune.models._boosted",
+            {"regression": "BoostedRegressor"},
+            {"objective": "l1", **_LIGHTGBM},
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
@@ -325,8 +326,9 @@ def ready_model(
     try:
         module = import_module(model.module)
     except ImportError as error:
+        missing = error.name or model.module
         raise MissingPackageError(
-            f"the model {name!r} needs the package {model.module}: {how_to_install(model.module)}"
+            f"the model {name!r} needs the package {missing}: {how_to_install(missing)}"
         ) from error
     # Optuna, which spaces are made of, is loaded by searches only: no stored model needs it.
     from shiftune.models import spaces

@@ -28,6 +28,8 @@ TRUSTED = frozenset(
         "shiftune.effects._site_effects.Terms",
         "shiftune.effects._updated.UpdatedClassifier",
         "shiftune.effects._updated.UpdatedRegressor",
+        "shiftune.models._boosted.BoostedClassifier",
+        "shiftune.models._boosted.BoostedRegressor",
         "shiftune.models._by_name.NumberedClasses",
         "shiftune.models._penalised.KernelClassifier",
         "shiftune.models._penalised.KernelRegressor",
