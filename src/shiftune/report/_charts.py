@@ -10,6 +10,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
+import pandas as pd
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -98,6 +99,12 @@ def expected(document: Mapping[str, Any]) -> Chart:
     picture = document["picture"]
     says = "; ".join(f"{row['name']} {row['says']}" for row in picture["rows"])
     return Chart("expected", f"{picture['title']}: {says}.", figures.expected(picture))
+
+
+def targets(table: pd.DataFrame, result: SearchResult) -> Chart:
+    """Return the picture of a roll-out."""
+    figure = figures.targets(table, result.risk.sources["estimate"].dropna())
+    return Chart("targets", "Expected loss at every target with its interval.", figure)
 
 
 def charts(result: SearchResult) -> list[Chart]:

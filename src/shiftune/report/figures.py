@@ -49,6 +49,7 @@ __all__ = [
     "history",
     "importances",
     "shifts",
+    "targets",
     "weights",
 ]
 
@@ -203,6 +204,59 @@ def expected(picture: Mapping[str, Any]) -> Figure:
         if picture["scale"] == "logarithmic":
             _log_scale(axes, "x")
         axes.set_xlabel(f"{picture['title']} ({picture['better']})")
+    return figure
+
+
+_OF_VERDICT = {"trust": ("o", _BLUE), "with care": ("s", "none"), "do not use": ("x", _RED)}
+# An axis ends at so many times the largest expected loss; wider intervals go on beyond it.
+_MOST_TIMES = 3
+
+
+def targets(table: pd.DataFrame, sources: ArrayLike, most: int = MOST_SITES) -> Figure:
+    """Plot the expected loss of every target with its interval, the lowest at the top.
+
+    Up to `most` targets have a row with their name; more make a curve.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``search.targets_``.
+    sources : array of shape (k,)
+        Losses of the sources, which have a row of their own.
+    """
+    shown = table.sort_values("risk", ascending=False, kind="stable")
+    known = np.asarray(sources, dtype=float)
+    risk, low, high = (shown[name].to_numpy(float) for name in ("risk", "low", "high"))
+    every = np.concatenate([risk, known])
+    beyond = (_MOST_TIMES - 1) * np.abs(every).max()
+    low = np.fmax(low, every.min() - beyond)
+    high = np.fmin(high, every.max() + beyond)
+    named, place = len(shown) <= most, np.arange(1, len(shown) + 1)
+    with _canvas(height=1.0 + _ROW * (len(shown) + 1 if named else most)) as (figure, axes):
+        for verdict, (marker, fill) in _OF_VERDICT.items():
+            rows = (shown["verdict"] == verdict).to_numpy()
+            if not rows.any():
+                continue
+            color = _RED if fill == _RED else _BLUE
+            axes.hlines(place[rows], low[rows], high[rows], colors=color, linewidth=1, alpha=0.6)
+            axes.plot(
+                risk[rows],
+                place[rows],
+                marker,
+                color=color,
+                markerfacecolor=fill,
+                markersize=6 if named else 3,
+                label=verdict,
+            )
+        if named:
+            _name_rows(axes, ["sources", *shown.index])
+        else:
+            axes.set_yticks([])
+            axes.set_ylabel(f"{len(shown):,} targets")
+        below = np.full(len(known), 0 if named else -0.04 * len(shown))
+        axes.plot(known, below, "d", color=_GREY, markerfacecolor="none", label="a source")
+        axes.set_xlabel("expected loss (95 % interval)")
+        figure.legend(loc="outside upper left", ncols=4)
     return figure
 
 
