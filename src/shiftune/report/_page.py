@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -129,11 +130,10 @@ def overview(
 def _drawing() -> ModuleType:
     """Import the charts, or ask for Matplotlib."""
     try:
-        from shiftune.report import _charts
+        return import_module("shiftune.report._charts")
     except ImportError as error:
         install = how_to_install("report")
         raise MissingPackageError(f"the report needs Matplotlib; {install}") from error
-    return _charts
 
 
 def _html(name: str, document: Mapping[str, Any], charts: Sequence[Any], **more: Any) -> str:
