@@ -361,7 +361,7 @@ def rollout(result: SearchResult, targets: pd.DataFrame, sources: pd.DataFrame) 
         "labels": LABELS,
         "targets": rows,
         "sources": _plain(tried),
-        "verdicts": {trust: verdicts[trust] for trust in LEVEL_OF if verdicts[trust]},
+        "verdicts": {trust: verdicts[trust] for trust in LEVEL_OF},
         "level_of": LEVEL_OF,
     }
 

@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 # Each at least 3 to 1 against white paper and against a dark screen.
-_BLUE, _GREY, _RED = "#3b82d0", "#858b93", "#d1493f"
+_BLUE, _GREY, _RED, _AMBER = "#3b82d0", "#858b93", "#d1493f", "#b07d10"
 # What a page in the dark has in other colours: texts, titles, the grid and the ground.
 TEXT, SOFT, LINE, GROUND = "#24292f", "#57606a", "#dde1e6", "#ffffff"
 _STYLE = {
@@ -108,6 +108,8 @@ class _Numbers(Formatter):
         return number(x)
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
+        if not len(values):
+            return []
         top, step = np.abs(values).max(), np.ptp(values) / max(len(values) - 1, 1)
         # An interval of ten steps has the decimals of a step.
         return [written_like(x, (top - 10.01 * step, top)) if x else "0" for x in values]
@@ -207,7 +209,7 @@ def expected(picture: Mapping[str, Any]) -> Figure:
     return figure
 
 
-_OF_VERDICT = {"trust": ("o", _BLUE), "with care": ("s", "none"), "do not use": ("x", _RED)}
+_OF_VERDICT = {"trust": ("o", _BLUE), "with care": ("s", _AMBER), "do not use": ("X", _RED)}
 # An axis ends at so many times the largest expected loss; wider intervals go on beyond it.
 _MOST_TIMES = 3
 
@@ -233,21 +235,15 @@ def targets(table: pd.DataFrame, sources: ArrayLike, most: int = MOST_SITES) -> 
     high = np.fmin(high, every.max() + beyond)
     named, place = len(shown) <= most, np.arange(1, len(shown) + 1)
     with _canvas(height=1.0 + _ROW * (len(shown) + 1 if named else most)) as (figure, axes):
-        for verdict, (marker, fill) in _OF_VERDICT.items():
+        for verdict, (marker, color) in _OF_VERDICT.items():
             rows = (shown["verdict"] == verdict).to_numpy()
-            if not rows.any():
-                continue
-            color = _RED if fill == _RED else _BLUE
-            axes.hlines(place[rows], low[rows], high[rows], colors=color, linewidth=1, alpha=0.6)
-            axes.plot(
-                risk[rows],
-                place[rows],
-                marker,
-                color=color,
-                markerfacecolor=fill,
-                markersize=6 if named else 3,
-                label=verdict,
-            )
+            if rows.any():
+                ends, width = (place[rows], low[rows], high[rows]), min(1.0, 150 / len(shown))
+                axes.hlines(*ends, colors=color, linewidth=width)
+                size = 6 if named else 2.5
+                axes.plot(
+                    risk[rows], place[rows], marker, color=color, markersize=size, label=verdict
+                )
         if named:
             _name_rows(axes, ["sources", *shown.index])
         else:
