@@ -150,7 +150,7 @@ def charts(result: SearchResult) -> list[Chart]:
                 figures.decision(decision_curve(new_site)),
             ),
         ]
-    if result.importances:
-        drawn = figures.importances(result.importances)
-        found.append(Chart("importances", "Importance of the parameters.", drawn))
+    if (table := result.column_importance) is not None:
+        words = f"Importance of the columns at {result.target}, with intervals."
+        found.append(Chart("importance", words, figures.importance(table)))
     return found

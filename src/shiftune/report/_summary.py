@@ -109,6 +109,9 @@ def summary(
         "sites": _sites(result),
         "adjusted": result.overlap.used,
         "columns": _columns(result),
+        "column_importance": None
+        if result.column_importance is None
+        else _records(result.column_importance),
         "most_shifted": list(result.shifts.index[:3]),
         "models": list(filter(None, result.families)) or [model_name(result.model)],
         "model": result.family.name or model_name(result.model),
@@ -649,6 +652,7 @@ _FILTERS = {
     "figure": _wording.figure_in_words,
     "listed": _wording.listed,
     "lower_by": _wording.lower_by,
+    "most_important": _wording.most_important,
     "number": _wording.number,
     "params": _wording.params_in_words,
     "percent": _wording.percent,

@@ -17,11 +17,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune._wording import (
+    MOST_COLUMNS,
     MOST_SITES,
     how_to_install,
     number,
     percent,
-    short_names,
     shortened,
     written_like,
 )
@@ -34,7 +34,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from matplotlib.figure import Figure
-    from matplotlib.ticker import Formatter, MaxNLocator, NullLocator, PercentFormatter
+    from matplotlib.ticker import Formatter, MaxNLocator, NullLocator
 except ImportError as error:
     raise MissingPackageError(f"figures need Matplotlib; {how_to_install('report')}") from error
 
@@ -47,7 +47,7 @@ __all__ = [
     "expected",
     "forest",
     "history",
-    "importances",
+    "importance",
     "shifts",
     "targets",
     "weights",
@@ -465,6 +465,27 @@ def shifts(table: pd.DataFrame, most: int = _MOST_COLUMNS, most_sites: int = MOS
     return figure
 
 
+def importance(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
+    """Plot the columns that matter most at the target, with intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``search.importance()``.
+    most : int
+        Number of columns to show.
+    """
+    shown = table.dropna(subset="importance").iloc[:most][::-1]
+    value, low, high = (shown[name].to_numpy(float) for name in ("importance", "low", "high"))
+    with _canvas(height=0.7 + _ROW * len(shown)) as (figure, axes):
+        axes.axvline(0, linestyle=":", color=_GREY, linewidth=1)
+        place, errors = range(len(shown)), np.nan_to_num(_errors(value, low, high))
+        axes.errorbar(value, place, xerr=errors, fmt="o", color=_BLUE, markersize=5, elinewidth=1)
+        _name_rows(axes, list(shown.index))
+        axes.set_xlabel("rise of the loss without the column (95 % interval)")
+    return figure
+
+
 def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
     """Return the ends of a forest plot's axis, without margin.
 
@@ -545,22 +566,6 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
         axes.locator_params("x", integer=True)
         axes.set(xlabel="trial", title="estimated target risk")
         figure.legend(loc="outside upper left", ncols=3)
-    return figure
-
-
-def importances(shares: Mapping[str, float]) -> Figure:
-    """Plot the share of every parameter in the differences between trials (functional ANOVA)."""
-    if not shares:
-        raise SettingsError(
-            "importances need at least 10 completed trials that differ and two parameters that "
-            "all of them have"
-        )
-    names = list(shares)[::-1]
-    with _canvas(height=0.7 + _ROW * len(names)) as (figure, axes):
-        axes.barh(range(len(names)), [shares[name] for name in names], 0.7, color=_BLUE)
-        _name_rows(axes, list(short_names(names).values()))
-        axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
-        axes.set_xlabel("share of the differences")
     return figure
 
 
