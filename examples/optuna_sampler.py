@@ -37,4 +37,3 @@ if __name__ == "__main__":
 
     study = search.study_  # an ordinary Optuna study; `optuna-dashboard tpe.journal` shows it
     print(study.trials_dataframe()[["number", "value", "params_kind", "params_C"]].tail(3))
-    print(search.result_.importances)  # by Optuna, without the trial of the given parameters

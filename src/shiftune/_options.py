@@ -250,6 +250,11 @@ class SearchOptions:
         scikit-learn; default: a set for the label.
 
         In `metrics_`; see `shiftune.metrics.metric_named`.
+    importance_timeout : float, optional
+        Estimate which columns matter at the target, for the report; begin no further column after
+        this many seconds. Default: not estimated.
+
+        The table is that of `importance()`, after which reports have it, too.
     callbacks : list of functions, optional
         Called with the study and the finished trial after every trial, as Optuna does;
         ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are
@@ -298,6 +303,9 @@ class SearchOptions:
     training_weights: str | None = option(None, Role.SEARCH, _weighting)
     final: str | None = option(None, Role.RESULT, FINAL, Shell("--final", str | None))
     metrics: Any = option(None, Role.RESULT, METRIC, Shell("--metric", list[str]))
+    importance_timeout: float | None = option(
+        None, Role.RESULT, _seconds, Shell("--importance", float | None, "SECONDS")
+    )
     callbacks: Sequence[Callable[..., object]] | None = option(None, Role.RUN, _functions)
     catch: type[BaseException] | tuple[type[BaseException], ...] = option(
         CATCH, Role.RUN, _exceptions

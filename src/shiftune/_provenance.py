@@ -13,7 +13,7 @@ from shiftune._wording import listed
 from shiftune.errors import StorageError
 
 # Number of the form of a result's document, best.json, settings.json and update.json.
-RESULT_FORMAT = 8
+RESULT_FORMAT = 9
 
 _PACKAGES = (
     "shiftune",

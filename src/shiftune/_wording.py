@@ -147,6 +147,12 @@ def params_in_words(params: Mapping[str, Any]) -> str:
     return ", ".join(words) or "default parameters"
 
 
+def most_important(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Name the columns that matter most, with the importance of each."""
+    estimates = [{**each, "value": each["importance"]} for each in columns[:3] if not each["note"]]
+    return ", ".join(f"{each['column']} {estimate_in_words(each)}" for each in estimates)
+
+
 def loss_in_words(name: str) -> str:
     """Name a loss in a sentence: squared error, log loss."""
     known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}

@@ -40,6 +40,7 @@ OTHERS = {
     "risk": "naive",
     "ratio": "ulsif",
     "final": "best",
+    "importance": 60.0,
     "metric": ["auc", "brier"],
     "safe_csv": False,
     "seed": 3,
@@ -95,7 +96,7 @@ def test_settings_that_are_not_ours(change):
     [
         (
             RESULT_FORMAT + 1,
-            "was written by a newer shiftune (format 9; this version reads 8): upgrade",
+            "was written by a newer shiftune (format 10; this version reads 9): upgrade",
         ),
         (0, "is damaged or was written by an older shiftune"),
         (None, "is damaged or was written by an older shiftune"),

@@ -407,11 +407,15 @@ def test_another_final_model_of_the_same_trials(visits, folder, tune, run):
     journal = (out / "study.journal").read_bytes()
     assert mean["final"] == "ensemble"
     assert len(mean["members"]) > 1
-    asked = ("--final", "best", "--metric", "coverage@0.3", "--metric", "mae")
+    asked = ("--final", "best", "--metric", "coverage@0.3", "--metric", "mae", "--importance", "60")
     shown = tune("visits.csv", "--out", "run", *asked, **options).output
     assert "coverage at 0.3" in shown
     best = read(out / "best.json")
     assert (best["final"], len(best["members"])) == ("best", 1)
+    names = [each["column"] for each in best["column_importance"]]
+    assert sorted(names) == [each["name"] for each in best["columns"] if each["used"]]
+    assert "Columns that matter" in (out / "report.html").read_text()
+    assert f"Matter most {names[0]}" in " ".join(shown.split())
     assert [row["name"] for row in best["metrics"]] == ["coverage@0.3", "mae"]
     assert {row["site"] for row in best["site_metrics"]} == {row["name"] for row in best["sites"]}
     assert type(load_model(out / "model.skops").predictor).__name__ == "Pipeline"

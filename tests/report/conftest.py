@@ -44,7 +44,7 @@ def searched(**settings) -> ShiftSearch:
 
 @pytest.fixture(scope="session")
 def hostile_search() -> ShiftSearch:
-    return searched(n_trials=18)
+    return searched(n_trials=18, importance_timeout=60)
 
 
 @pytest.fixture(scope="session")

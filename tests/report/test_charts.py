@@ -37,24 +37,27 @@ def words(root: ET.Element) -> list[str]:
     return [each.text for each in root.iter(f"{SVG}text")]
 
 
-def shares(names=("age", "sex")) -> dict[str, float]:
-    return {name: 1 / len(names) for name in names}
+def importance(names=("age", "sex")):
+    columns = {"importance": 0.2, "low": -0.1, "high": 0.5}
+    return figures.importance(pd.DataFrame(columns, index=pd.Index(names, dtype=object)))
 
 
 def test_one_image_with_a_description():
-    root = drawn(figures.importances(shares()))
+    root = drawn(importance())
     assert root.get("role") == "img"
     assert root.get("aria-label") == 'a "chart" of <b>'
     assert (root.get("width"), root.get("height")) == ("820", "122")
-    narrow = drawn(figures.importances(shares()), narrow=True)
+    narrow = drawn(importance(), narrow=True)
     assert (narrow.get("width"), narrow.get("height")) == ("350", "122")
-    assert {"age", "sex", "share of the differences"} <= set(words(root)) & set(words(narrow))
+    assert {"age", "sex", "rise of the loss without the column (95 % interval)"} <= set(
+        words(root)
+    ) & set(words(narrow))
 
 
 def test_odd_names_are_text():
     """Warnings are errors: the glyphs are the browser's."""
     table = pd.DataFrame(0.5, index=ODD[:-1], columns=ODD[:-1])
-    for figure in (figures.importances(shares(ODD)), figures.shifts(table)):
+    for figure in (importance(ODD), figures.shifts(table)):
         seen = words(drawn(figure))
         assert {"a$b$c \\frac^_{}"[:16], "emoji 😀", "tab and line", "مستشفى", "<b>&amp;"} <= set(
             seen
@@ -64,19 +67,20 @@ def test_odd_names_are_text():
 
 
 def test_colours_are_those_of_the_page():
-    text = Chart("id", "", figures.importances(shares(["#24292f"]))).wide
+    text = Chart("id", "", importance(["#24292f"])).wide
     assert ">#24292f</text>" in text  # a name
     assert set(re.findall(r"(?:fill|stroke): ([^;\"]+)", text)) == {
         "var(--text, currentColor)",
         "var(--soft, currentColor)",
         "var(--line, #8884)",
         "#3b82d0",
+        "#858b93",
         "none",
     }
 
 
 def test_the_same_bytes_and_names_of_its_own():
-    charts = [Chart(name, "", figures.importances(shares())) for name in "aab"]
+    charts = [Chart(name, "", importance()) for name in "aab"]
     same, again, other = (chart.wide for chart in charts)
     assert charts[0].narrow != same == charts[0].wide == again
     names = [set(re.findall(r'id="([^"]+)"', text)) for text in (same, other)]
@@ -85,8 +89,8 @@ def test_the_same_bytes_and_names_of_its_own():
 
 
 def test_settings_of_the_user_have_no_part():
-    plain = Chart("id", "", figures.importances(shares())).wide
+    plain = Chart("id", "", importance()).wide
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.usetex": True}):
         before = dict(matplotlib.rcParams)
-        assert Chart("id", "", figures.importances(shares())).wide == plain
+        assert Chart("id", "", importance()).wide == plain
         assert dict(matplotlib.rcParams) == before

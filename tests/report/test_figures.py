@@ -39,7 +39,9 @@ def intervals(container) -> np.ndarray:
 
 
 def test_it_needs_no_pyplot_and_shows_in_a_notebook():
-    figure: Any = figures.importances({"age": 0.6, "sex": 0.4})
+    figure: Any = figures.importance(
+        pd.DataFrame({"importance": 0.2, "low": 0.1, "high": 0.3}, index=["age"])
+    )
     assert figure._repr_png_()[:4] == b"\x89PNG"
     assert isinstance(figure, Figure)
     assert type(pickle.loads(pickle.dumps(figure))) is type(figure)
@@ -233,18 +235,42 @@ class TestOfASearch:
         (axes,) = hostile_search.plot_shifts().axes
         assert axes.collections[0].get_array().shape == (3, 4)
 
-    def test_importances(self, hostile_search):
-        (axes,) = hostile_search.plot_importances().axes
-        assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(1)
-        assert len(axes.patches) == 2
+    def test_importance(self, hostile_search):
+        (axes,) = hostile_search.plot_importance().axes
+        table = hostile_search.importance()
+        (points,) = (line for line in axes.lines if line.get_marker() == "o")
+        assert points.get_xdata()[::-1] == pytest.approx(table["importance"])
+        assert len(points.get_xdata()) == 3
 
-    def test_too_few_trials_for_importances(self, hostile_search):
-        naive = ShiftSearch(
-            hostile_search.estimator,
-            {"ridge__alpha": hostile_search.space["ridge__alpha"]},
-            risk="naive",
-            n_trials=1,
-            progress=False,
-        ).fit(hostile_search.problem_)
-        with pytest.raises(ProblemError, match="at least 10"):
-            naive.plot_importances()
+
+class TestTargets:
+    def table(self, n):
+        rng = np.random.default_rng(0)
+        risk = rng.gamma(5, 0.3, n)
+        verdict = rng.choice(["trust", "with care", "do not use"], n)
+        names = [f"shop {i}" for i in range(n)]
+        columns = {"risk": risk, "low": risk / 2, "high": 2 * risk, "verdict": verdict}
+        return pd.DataFrame(columns, index=pd.Index(names, name="site"))
+
+    @pytest.mark.parametrize("n", [3, 24, 25, 1000])
+    def test_every_target_is_on_one_axis(self, n):
+        table = self.table(n)
+        figure = figures.targets(table, [1.0, 2.0])
+        (axes,) = figure.axes
+        marks = {line.get_label(): line.get_xdata() for line in axes.lines}
+        assert sorted(marks.pop("a source")) == [1.0, 2.0]
+        for verdict, risks in marks.items():
+            assert sorted(risks) == sorted(table.loc[table["verdict"] == verdict, "risk"])
+        assert sum(map(len, marks.values())) == n
+        names = [text.get_text() for text in axes.get_yticklabels()]
+        best = [*table.sort_values("risk", ascending=False).index]
+        assert names == (["sources", *best] if n <= 24 else [])
+        figure._repr_png_()
+        assert figure.get_figheight() < 8
+
+    def test_a_hopeless_target_does_not_hide_the_others(self):
+        table = self.table(4)
+        table.iloc[0, 1:3] = 0.0, 24_181.0
+        table.iloc[1, 1:3] = np.nan, np.inf
+        (axes,) = figures.targets(table, [1.0]).axes
+        assert axes.get_xlim()[1] < 4 * max(1.0, table["risk"].max())

@@ -241,7 +241,7 @@ class TestContent:
         assert "never saw its site" not in text
         assert naive.result_.context.data.weights is None
         assert len(naive.result_.overlap.table) == 4
-        assert naive.result_.importances == {}
+        assert "shiftune tune --importance" in text
 
 
 class TestComparison:

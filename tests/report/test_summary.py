@@ -292,7 +292,9 @@ def drawn(picture):
 
 def written(document):
     """Return what the four templates make of a document."""
-    charts: dict[str, Any] = dict.fromkeys(("forest", "weights", "shifts", "history"), NoChart())
+    charts: dict[str, Any] = dict.fromkeys(
+        ("forest", "weights", "shifts", "history", "importance"), NoChart()
+    )
     chart = drawn(json.dumps(document["picture"]))
     charts["expected"] = SimpleNamespace(wide=chart, narrow=chart)
     more = dict.fromkeys(("written", "style"), "")
@@ -331,7 +333,8 @@ DETAILS = {
 BRIEF = DETAILS | {
     "what is looked up is in page and card": [
         "checks.*", "comparisons.*", "how_estimated", "assumptions", "provenance.settings.*",
-        "members.*", "figures.meaning", "labels.used", "columns.*",
+        "members.*", "figures.meaning", "labels.used", "columns.*", "column_importance.shift",
+        "column_importance.adjustment*",
     ],
 }  # fmt: skip
 LEFT_OUT = {

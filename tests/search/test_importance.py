@@ -255,3 +255,24 @@ def test_what_has_no_importance(rng):
     search = searched(ShiftProblem.from_sites(sites, X[:50]), Scores(), C, loss=scores)
     with pytest.raises(SettingsError, match="a loss that reads these"):
         search.importance()
+
+
+def test_results_have_it_once_it_is_computed(rng):
+    """On request of the search, or after a call with the intervals that all reports have."""
+    problem = linear(rng, k=3, n=40)
+    search = searched(problem)
+    assert search.summary()["column_importance"] is None
+    search.importance(level=0.8)
+    assert search.summary()["column_importance"] is None
+    table = search.importance()
+    assert table is search.result_.column_importance
+    records = search.summary()["column_importance"]
+    assert [each["column"] for each in records] == table.index.tolist()
+    assert [each["low"] for each in records] == table["low"].tolist()
+    asked = searched(problem, importance_timeout=60)
+    assert asked.summary()["column_importance"] == records
+
+
+def test_a_search_that_cannot_estimate_it_does_not_begin(rng):
+    with pytest.raises(SettingsError, match="importance_timeout= needs risk='adjusted'"):
+        searched(linear(rng, k=3, n=40), risk="naive", importance_timeout=60)

@@ -23,6 +23,7 @@ from shiftune._wording import (
     figure_in_words,
     listed,
     loss_in_words,
+    most_important,
     number,
     percent,
     shortened,
@@ -180,6 +181,8 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
     console.print(_picture(best["picture"], console))
     console.print()
     facts = [("Predicts", _predicts(best))]
+    if best["column_importance"]:
+        facts.append(("Matter most", most_important(best["column_importance"])))
     if updated := labels["updated"]:
         gain = f"Gain from {count(updated['labels'], 'label')}"
         facts.append((gain, estimate_in_words(updated["gain"])))

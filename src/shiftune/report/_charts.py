@@ -10,6 +10,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
+import pandas as pd
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -100,6 +101,12 @@ def expected(document: Mapping[str, Any]) -> Chart:
     return Chart("expected", f"{picture['title']}: {says}.", figures.expected(picture))
 
 
+def targets(table: pd.DataFrame, result: SearchResult) -> Chart:
+    """Return the picture of a roll-out."""
+    figure = figures.targets(table, result.risk.sources["estimate"].dropna())
+    return Chart("targets", "Expected loss at every target with its interval.", figure)
+
+
 def charts(result: SearchResult) -> list[Chart]:
     """Return the charts of a result, as far as there is something to show."""
     found = [
@@ -143,7 +150,7 @@ def charts(result: SearchResult) -> list[Chart]:
                 figures.decision(decision_curve(new_site)),
             ),
         ]
-    if result.importances:
-        drawn = figures.importances(result.importances)
-        found.append(Chart("importances", "Importance of the parameters.", drawn))
+    if (table := result.column_importance) is not None:
+        words = f"Importance of the columns at {result.target}, with intervals."
+        found.append(Chart("importance", words, figures.importance(table)))
     return found

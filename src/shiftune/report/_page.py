@@ -1,6 +1,7 @@
 """A result's document as a page, a model card and a view in notebooks.
 
-Only the page has more than the document: charts of the result, and updates by labels.
+Only the page has more than the document: charts of the result, and updates by labels. The overview
+has a line for each target of a search.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from shiftune._files import atomic_write
@@ -21,7 +25,7 @@ from shiftune._wording import how_to_install
 from shiftune.checks import Check
 from shiftune.checks._checks import NOTHING_TO_DO
 from shiftune.errors import MissingPackageError, StorageError
-from shiftune.report._summary import summary, template
+from shiftune.report._summary import rollout, summary, template
 from shiftune.search._result import SearchResult
 
 
@@ -73,6 +77,31 @@ def save_model_card(
     return _save_text(model_card(result, result.checks, settings), path, "the model card")
 
 
+def save_overview(
+    result: SearchResult,
+    path: str | os.PathLike[str],
+    *,
+    table: pd.DataFrame | None = None,
+    pages: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
+    """Write the overview of a search with several targets: one HTML file, a line per target.
+
+    Parameters
+    ----------
+    result : SearchResult
+        ``search.result_``.
+    path : path
+        Of the file; an existing one is replaced.
+    table : DataFrame, optional
+        ``search.target_table(sources=True)``, which also shows what came true at every source,
+        treated as if it were new. Default: ``search.targets_``.
+    pages : mapping, optional
+        Names of targets, and the paths of their reports relative to this file.
+    """
+    _file_path(path)  # before the work
+    return _save_text(overview(result, table, pages), path, "the overview")
+
+
 def page(
     result: SearchResult,
     checks: Sequence[Check] = (),
@@ -80,21 +109,42 @@ def page(
     updates: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the report as text; see `save_report`."""
+    drawing = _drawing()
+    document = summary(result, checks, settings=settings)
+    drawn = [drawing.expected(document), *drawing.charts(result)]
+    return _html("report.html.j2", document, drawn, updates=updates, nothing_to_do=NOTHING_TO_DO)
+
+
+def overview(
+    result: SearchResult, table: pd.DataFrame | None = None, pages: Mapping[str, str] | None = None
+) -> str:
+    """Return the overview as text; see `save_overview`."""
+    drawing = _drawing()
+    rows = result.targets if table is None else table
+    tried = rows["verdict"].isna()  # sources
+    drawn = drawing.targets(rows[~tried], result)
+    document = rollout(result, rows[~tried], rows[tried])
+    return _html("overview.html.j2", document, [drawn], pages=pages or {})
+
+
+def _drawing() -> ModuleType:
+    """Import the charts, or ask for Matplotlib."""
     try:
-        from shiftune.report._charts import charts, expected
+        return import_module("shiftune.report._charts")
     except ImportError as error:
         install = how_to_install("report")
         raise MissingPackageError(f"the report needs Matplotlib; {install}") from error
-    document = summary(result, checks, settings=settings)
-    drawn = [expected(document), *charts(result)]
-    return template("report.html.j2").render(
+
+
+def _html(name: str, document: Mapping[str, Any], charts: Sequence[Any], **more: Any) -> str:
+    """Fill in the template of a page."""
+    return template(name).render(
         document,
-        updates=updates,
-        charts={chart.id: chart for chart in drawn},
+        charts={chart.id: chart for chart in charts},
         written=datetime.datetime.now().astimezone().strftime("%d %B %Y, %H:%M"),
         style=Markup((files("shiftune.report") / "templates/report.css").read_text("utf-8")),
         svg=Markup,
-        nothing_to_do=NOTHING_TO_DO,
+        **more,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -29,7 +30,7 @@ from shiftune._wording import (
     percent,
     short_names,
 )
-from shiftune.checks import Check, judgement
+from shiftune.checks import Check, Trust, judgement
 from shiftune.checks._of_result import (
     SKILL,
     loss_says_something,
@@ -45,9 +46,15 @@ from shiftune.predictor._conformal import class_sets
 from shiftune.problem._site import Features
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._result import SearchResult, model_name
+from shiftune.search._targets import LABELS
 from shiftune.search._trial import finished_trials, paired_difference
 from shiftune.search._updating import Updated
 
+LEVEL_OF = {
+    Trust.DO_NOT_USE: Level.PROBLEM,
+    Trust.WITH_CARE: Level.CAUTION,
+    Trust.TRUST: Level.OK,
+}
 _SERIOUS_FIRST = (Level.PROBLEM, Level.CAUTION, Level.OK)
 _OF_CHECK = ("name", "level", "headline", "finding", "advice", "figures")
 
@@ -102,6 +109,9 @@ def summary(
         "sites": _sites(result),
         "adjusted": result.overlap.used,
         "columns": _columns(result),
+        "column_importance": None
+        if result.column_importance is None
+        else _records(result.column_importance),
         "most_shifted": list(result.shifts.index[:3]),
         "models": list(filter(None, result.families)) or [model_name(result.model)],
         "model": result.family.name or model_name(result.model),
@@ -333,6 +343,30 @@ def _next_steps(
     about = "labels" if _lower_by_labels(few) else "worth of labels"
     labels = {"about": about, "advice": _worth_in_words(few, result.target)}
     return [*steps[: MOST_STEPS - 1], labels]
+
+
+def rollout(result: SearchResult, targets: pd.DataFrame, sources: pd.DataFrame) -> dict[str, Any]:
+    """Return what the overview shows of a search with several targets.
+
+    `targets` and `sources` are rows of `ShiftSearch.target_table`; the latter may be none.
+    """
+    label = result.problem.label or "Predictions"
+    rows = [row | {"value": row["risk"]} for row in records(targets)]
+    tried = [
+        row | {"value": row["risk"], "held": row["low"] <= row["truth"] <= row["high"]}
+        for row in _records(sources)
+    ]
+    verdicts = Counter(row["verdict"] for row in rows)
+    return {
+        "title": f"{label} at {_wording.count(len(rows), 'site')}",
+        "question": sentence("rollout", result.problem, len(rows)),
+        "loss_title": loss_in_words(result.loss.name),
+        "labels": LABELS,
+        "targets": rows,
+        "sources": _plain(tried),
+        "verdicts": {trust: verdicts[trust] for trust in LEVEL_OF},
+        "level_of": LEVEL_OF,
+    }
 
 
 # ---------------------------------------------------------------- estimates
@@ -618,6 +652,7 @@ _FILTERS = {
     "figure": _wording.figure_in_words,
     "listed": _wording.listed,
     "lower_by": _wording.lower_by,
+    "most_important": _wording.most_important,
     "number": _wording.number,
     "params": _wording.params_in_words,
     "percent": _wording.percent,

@@ -17,11 +17,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from shiftune._wording import (
+    MOST_COLUMNS,
     MOST_SITES,
     how_to_install,
     number,
     percent,
-    short_names,
     shortened,
     written_like,
 )
@@ -34,7 +34,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from matplotlib.figure import Figure
-    from matplotlib.ticker import Formatter, MaxNLocator, NullLocator, PercentFormatter
+    from matplotlib.ticker import Formatter, MaxNLocator, NullLocator
 except ImportError as error:
     raise MissingPackageError(f"figures need Matplotlib; {how_to_install('report')}") from error
 
@@ -47,13 +47,14 @@ __all__ = [
     "expected",
     "forest",
     "history",
-    "importances",
+    "importance",
     "shifts",
+    "targets",
     "weights",
 ]
 
 # Each at least 3 to 1 against white paper and against a dark screen.
-_BLUE, _GREY, _RED = "#3b82d0", "#858b93", "#d1493f"
+_BLUE, _GREY, _RED, _AMBER = "#3b82d0", "#858b93", "#d1493f", "#b07d10"
 # What a page in the dark has in other colours: texts, titles, the grid and the ground.
 TEXT, SOFT, LINE, GROUND = "#24292f", "#57606a", "#dde1e6", "#ffffff"
 _STYLE = {
@@ -107,6 +108,8 @@ class _Numbers(Formatter):
         return number(x)
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
+        if not len(values):
+            return []
         top, step = np.abs(values).max(), np.ptp(values) / max(len(values) - 1, 1)
         # An interval of ten steps has the decimals of a step.
         return [written_like(x, (top - 10.01 * step, top)) if x else "0" for x in values]
@@ -203,6 +206,53 @@ def expected(picture: Mapping[str, Any]) -> Figure:
         if picture["scale"] == "logarithmic":
             _log_scale(axes, "x")
         axes.set_xlabel(f"{picture['title']} ({picture['better']})")
+    return figure
+
+
+_OF_VERDICT = {"trust": ("o", _BLUE), "with care": ("s", _AMBER), "do not use": ("X", _RED)}
+# An axis ends at so many times the largest expected loss; wider intervals go on beyond it.
+_MOST_TIMES = 3
+
+
+def targets(table: pd.DataFrame, sources: ArrayLike, most: int = MOST_SITES) -> Figure:
+    """Plot the expected loss of every target with its interval, the lowest at the top.
+
+    Up to `most` targets have a row with their name; more make a curve.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``search.targets_``.
+    sources : array of shape (k,)
+        Losses of the sources, which have a row of their own.
+    """
+    shown = table.sort_values("risk", ascending=False, kind="stable")
+    known = np.asarray(sources, dtype=float)
+    risk, low, high = (shown[name].to_numpy(float) for name in ("risk", "low", "high"))
+    every = np.concatenate([risk, known])
+    beyond = (_MOST_TIMES - 1) * np.abs(every).max()
+    low = np.fmax(low, every.min() - beyond)
+    high = np.fmin(high, every.max() + beyond)
+    named, place = len(shown) <= most, np.arange(1, len(shown) + 1)
+    with _canvas(height=1.0 + _ROW * (len(shown) + 1 if named else most)) as (figure, axes):
+        for verdict, (marker, color) in _OF_VERDICT.items():
+            rows = (shown["verdict"] == verdict).to_numpy()
+            if rows.any():
+                ends, width = (place[rows], low[rows], high[rows]), min(1.0, 150 / len(shown))
+                axes.hlines(*ends, colors=color, linewidth=width)
+                size = 6 if named else 2.5
+                axes.plot(
+                    risk[rows], place[rows], marker, color=color, markersize=size, label=verdict
+                )
+        if named:
+            _name_rows(axes, ["sources", *shown.index])
+        else:
+            axes.set_yticks([])
+            axes.set_ylabel(f"{len(shown):,} targets")
+        below = np.full(len(known), 0 if named else -0.04 * len(shown))
+        axes.plot(known, below, "d", color=_GREY, markerfacecolor="none", label="a source")
+        axes.set_xlabel("expected loss (95 % interval)")
+        figure.legend(loc="outside upper left", ncols=4)
     return figure
 
 
@@ -415,6 +465,27 @@ def shifts(table: pd.DataFrame, most: int = _MOST_COLUMNS, most_sites: int = MOS
     return figure
 
 
+def importance(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
+    """Plot the columns that matter most at the target, with intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``search.importance()``.
+    most : int
+        Number of columns to show.
+    """
+    shown = table.dropna(subset="importance").iloc[:most][::-1]
+    value, low, high = (shown[name].to_numpy(float) for name in ("importance", "low", "high"))
+    with _canvas(height=0.7 + _ROW * len(shown)) as (figure, axes):
+        axes.axvline(0, linestyle=":", color=_GREY, linewidth=1)
+        place, errors = range(len(shown)), np.nan_to_num(_errors(value, low, high))
+        axes.errorbar(value, place, xerr=errors, fmt="o", color=_BLUE, markersize=5, elinewidth=1)
+        _name_rows(axes, list(shown.index))
+        axes.set_xlabel("rise of the loss without the column (95 % interval)")
+    return figure
+
+
 def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
     """Return the ends of a forest plot's axis, without margin.
 
@@ -495,22 +566,6 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
         axes.locator_params("x", integer=True)
         axes.set(xlabel="trial", title="estimated target risk")
         figure.legend(loc="outside upper left", ncols=3)
-    return figure
-
-
-def importances(shares: Mapping[str, float]) -> Figure:
-    """Plot the share of every parameter in the differences between trials (functional ANOVA)."""
-    if not shares:
-        raise SettingsError(
-            "importances need at least 10 completed trials that differ and two parameters that "
-            "all of them have"
-        )
-    names = list(shares)[::-1]
-    with _canvas(height=0.7 + _ROW * len(names)) as (figure, axes):
-        axes.barh(range(len(names)), [shares[name] for name in names], 0.7, color=_BLUE)
-        _name_rows(axes, list(short_names(names).values()))
-        axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
-        axes.set_xlabel("share of the differences")
     return figure
 
 

@@ -16,8 +16,6 @@ import optuna
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from optuna.distributions import BaseDistribution
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
-from optuna.trial import TrialState
 from sklearn.utils.metaestimators import available_if
 
 from shiftune._wording import number
@@ -46,11 +44,10 @@ from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
 from shiftune.search._importance import importance
 from shiftune.search._settings import Settings
-from shiftune.search._storage import PredictionStore, open_study
+from shiftune.search._storage import PredictionStore
 from shiftune.search._targets import label_plan, target_table
 from shiftune.search._trial import (
     DEFAULTS,
-    MODEL,
     SECONDS,
     Candidate,
     Outcome,
@@ -311,7 +308,11 @@ class ResultMethods:
         >>> table["importance"].round().to_dict()
         {0: 17.0, 1: 2.0}
         """
-        return importance(self._result(), timeout, level)
+        result = self._result()
+        found = importance(result, timeout, level)
+        if level == 0.95:  # that of all reports
+            vars(result)["column_importance"] = found
+        return found
 
     def target_table(self, *, sources: bool = False) -> pd.DataFrame:
         """Return one line per target, the most urgent first; `targets_` is the same.
@@ -401,11 +402,12 @@ class ResultMethods:
 
         return shifts(self._result().shifts)
 
-    def plot_importances(self) -> Figure:
-        """Plot importances of the parameters; see `shiftune.report.figures.importances`."""
-        from shiftune.report.figures import importances
+    def plot_importance(self) -> Figure:
+        """Plot which columns matter at the target; see `shiftune.report.figures.importance`."""
+        from shiftune.report.figures import importance
 
-        return importances(self._result().importances)
+        table = self._result().column_importance
+        return importance(self.importance() if table is None else table)
 
     def report(
         self,
@@ -706,30 +708,11 @@ class SearchResult(ResultMethods):
         sources = [site.X for site in self.problem.sources]
         return column_shifts(self.problem.target.X, sources, self.problem.names)
 
-    @of_sources
-    def importances(self) -> dict[str, float]:
-        """Share of every parameter in the differences between trials, largest first.
-
-        Among the trials of the chosen family. Optuna's functional ANOVA on a random forest. Empty
-        with too few trials, trials that do not differ, or fewer than two parameters in common.
-        """
-        trials = [
-            trial
-            for trial in self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            if trial.user_attrs.get(MODEL, "") == self.family.name
-            and (trial.params or DEFAULTS not in trial.user_attrs)
-        ]
-        # With fewer trials the importances reflect the sampler's luck.
-        if len(trials) < 10 or np.ptp([trial.value for trial in trials]) == 0:
-            return {}
-        if len(set.intersection(*(set(trial.params) for trial in trials))) < 2:
-            return {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna's, about what is experimental
-            study = open_study(None, {})
-            study.add_trials(trials)
-            found = get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
-        return {name: float(share) for name, share in found.items()}
+    @cached_property
+    def column_importance(self) -> pd.DataFrame | None:
+        """Table of `importance`; None until it is computed, which takes long."""
+        seconds = self.settings.importance_timeout
+        return None if seconds is None else self.importance(timeout=seconds)
 
     @cached_property
     def worth_of_labels(self) -> pd.DataFrame | None:

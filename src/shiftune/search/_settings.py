@@ -263,6 +263,8 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
                 f"risk={given.risk!r} trains and evaluates on every row, so there are no shares; "
                 "give shares= with one of the paper's estimators, such as risk='variance_reduced'"
             )
+    if given.importance_timeout is not None and not risk.out_of_site:
+        raise SettingsError(f"importance_timeout= needs risk='adjusted', got {given.risk!r}")
     if isinstance(shares, Sequence) and needs_ratio and not shares[0] > 0:
         raise SettingsError(
             f"risk={given.risk!r} needs a density ratio, and shares={shares!r} leaves no "
