@@ -128,7 +128,7 @@ release-check: test-slow check-wheel
 # PEERS is the Python of an environment with the packages that benchmarks/speed/peers.py names.
 PEERS :=
 bench: $(READY)
-	for name in core reach guard fallback ratios stability samplers search; do \
+	for name in core reach guard fallback ratios concept_shift samplers search; do \
 		$(BIN)/python benchmarks/$$name.py || exit 1; \
 	done
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out bench $(if $(PEERS),--peers $(PEERS))

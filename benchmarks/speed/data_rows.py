@@ -23,7 +23,6 @@ from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
 from shiftune.risk import RegressionAdjusted
 from shiftune.search._settings import check_settings
-from shiftune.stability import label_stability
 from shiftune.tables import read_file
 
 SPACE = {
@@ -215,15 +214,10 @@ def checks(quick: bool) -> Figures:
         )
         spent = cpu(lambda search=search, problem=problem: search.fit(problem))
         ratios.append(cpu(lambda search=search: search.result_.checks) / (5 * spent))
-    sizes = [5, 10] if quick else [10, 40, 160]
-    seconds = []
-    for sites in sizes:
-        problem = ShiftProblem.from_arrays(**arrays(sites, 200, 10))
-        seconds.append(cpu(lambda problem=problem: label_stability(problem.sources)))
     return Figures(
         ratios[0],
         f"the search, {shapes[0][0]} sites of {shapes[0][1]:,} rows, {shapes[0][2]} columns",
-        (Growth.of("sites (label stability)", sizes, seconds),),
+        (),
         {"shapes": shapes, "ratios": rounded(ratios)},
     )
 

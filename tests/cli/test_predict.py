@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 from shiftune import load_model
@@ -79,7 +78,7 @@ def expected(finished):
     """Predictions of the costs of the new rows."""
     new_rows().to_csv(finished / "new.csv", index=False)
     paths = [str(finished / name) for name in ("cost", "new.csv")]
-    with fewer_checks() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
         done = CliRunner().invoke(app, ["predict", *paths])
     return pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})

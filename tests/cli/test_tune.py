@@ -22,7 +22,6 @@ def read(path):
     return json.loads(path.read_text())
 
 
-@pytest.mark.usefixtures("every_check")
 def test_a_run_leaves_everything(visits, folder, tune):
     visits.drop(columns="ill").assign(nr=range(240)).to_csv("visits.csv", index=False)
     output = tune("visits.csv", "--out", "run", trials=3).output
@@ -114,7 +113,6 @@ def test_auto_is_the_default(visits, folder, run):
     assert "already has 1 trial" in output
 
 
-@pytest.mark.usefixtures("every_check")
 def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, tune):
     visits["postcode"] = np.where(visits["ill"] == "yes", "01067", "80331")
     visits.drop(columns="cost").sample(frac=1, random_state=0).to_csv("v.csv", index=False)

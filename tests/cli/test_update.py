@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 from shiftune import load_model
@@ -211,7 +210,7 @@ def first_update(finished, tmp_path_factory):
     """The folder cost/updates after labels of ten rows."""
     path = tmp_path_factory.mktemp("updated")
     shutil.copytree(finished / "cost", path / "cost")
-    with fewer_checks() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.chdir(path)
         patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
         give(range(80, 90))

@@ -54,7 +54,7 @@ def calls(monkeypatch):
     count(shiftune.search._result, "overlap")
     count(shiftune.search._result, "column_shifts")
     count(shiftune.search._result, "label_worth")
-    for check in ("overlap_check", "labels_check", "agreement_check", "influence_check"):
+    for check in ("overlap_check", "agreement_check", "influence_check"):
         count(shiftune.checks._of_result, check)
     return counted
 
@@ -73,7 +73,6 @@ def test_everything_is_computed_once(problem, calls, tmp_path, risk):
         "check_settings",
         "overlap",
         "overlap_check",
-        "labels_check",
         "influence_check",
     }
     assert set(calls.values()) == {1}

@@ -30,12 +30,8 @@ from shiftune._wording import (
     percent,
 )
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
-from shiftune.checks._of_data import (
-    labels_check,
-    overlap_check,
-    prevalence_check,
-    reach_check,
-)
+from shiftune.checks._label_shift import label_shift
+from shiftune.checks._of_data import overlap_check, prevalence_check, reach_check
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import constant_predictions
 from shiftune.problem import pooled
@@ -50,7 +46,6 @@ from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import notes_on_unused
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import finished_trials, paired_difference
-from shiftune.stability import label_shift
 
 
 def run_checks(result: SearchResult) -> Checks:
@@ -58,32 +53,23 @@ def run_checks(result: SearchResult) -> Checks:
 
     - "better than a constant": has the final model any skill at sites it has not seen?
     - "error can be estimated": are the intervals informative?
-    - "no column gives the label away": is one column alone nearly as good as the model?
+    - "label leakage": is one column alone nearly as good as the model?
     - "overlap": do the sources cover the target?
-    - "within reach": does the estimate depend on how it is continued beyond the sources?
-    - "frequency of the classes": would another frequency explain the target's rows?
-      (`shiftune.stability.label_shift`);
-    - "risks agree": do the sources agree about the chosen model's risk?
+    - "extrapolation": does the estimate depend on how it is continued beyond the sources?
+    - "class frequencies": would another frequency explain the target's rows?
+    - "concept shift between sites": would the loss be lower if the model knew the site?
+    - "site heterogeneity": do the sources agree about the chosen model's risk?
       (`shiftune.risk.heterogeneity_of`);
     - "no source decides alone": estimate and choice without each source
       (`shiftune.risk.without_source`);
     - "enough sites and rows": few sites, rare classes, one giant site, heavy tails;
     - "enough trials": did the search end early, or did trials of a model fail?
-    - "same labels": is p(y|x) the same at all labelled sites?
-      (`shiftune.stability.label_stability`; takes seconds).
 
     `judgement` sums them up.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
         return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
-    few, included = result.problem.labelled_target, result.risk.between is not None
-    last = labels_check(result.label_stability, few.name if few else "", included=included)
-    return Checks([*quick_checks(result), last])
-
-
-def quick_checks(result: SearchResult) -> Checks:
-    """Return all checks but "same labels", which takes seconds."""
     risk, problem, seen = result.risk, result.problem, result.overlap
     counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
     X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
@@ -103,6 +89,7 @@ def quick_checks(result: SearchResult) -> Checks:
             overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
             reach_check(result),
             *frequencies,
+            *result.concept_shift,
             agreement_check(result.choice.risk),
             influence_check(
                 list(result.risks.values()),
@@ -301,7 +288,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
 
 # ---------------------------------------------------------------- agreement
 
-_AGREEMENT = "risks agree"
+_AGREEMENT = "site heterogeneity"
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
 # 327: 25 % is low, 50 % moderate, 75 % high.
 _HIGH = 0.75
@@ -386,7 +373,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
             f"{number(risk.between**0.5, 4)} (standard deviation); the interval includes this "
             "variation.",
             "Target labels narrow the interval, and so does a column that explains the "
-            "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
+            "differences. search.plot_sources() shows which sources disagree.",
             numbers,
         )
     otherwise = (
@@ -399,7 +386,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
         Level.PROBLEM if found.i_squared >= _HIGH else Level.CAUTION,
         f"{finding} The interval of the risk does not include these differences.",
         "Use risk='adjusted', whose interval does. Either similar cases have different outcomes "
-        f"(see 'same labels'), or {otherwise}; search.plot_sources() shows which sources disagree.",
+        f"at different sites, or {otherwise}; search.plot_sources() shows which sources disagree.",
         numbers,
         "the sources disagree about the risk",
     )

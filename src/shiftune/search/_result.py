@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +60,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from shiftune.checks import Check, Checks, Judgement
-    from shiftune.stability import LabelStability
 
 Floats = NDArray[np.float64]
 
@@ -752,14 +749,12 @@ class SearchResult(ResultMethods):
         return leakage_check(self)
 
     @of_sources
-    def label_stability(self) -> LabelStability | None:
-        """Whether p(y|x) is the same at all labelled sites; None with too few sites or rows."""
-        from shiftune.stability import label_stability
+    def concept_shift(self) -> list[Check]:
+        """Check of concept shift between sites; none where labels cannot show effects of sites."""
+        from shiftune.checks._of_data import concept_shift_check
 
-        problem, seed = self.problem, self.settings.random_state
-        with suppress(ProblemError):
-            return label_stability(problem.labelled_sites, task=problem.task, random_state=seed)
-        return None
+        shown = not self.updater.obstacle and self.updater.effects.out_of_site
+        return [concept_shift_check(self)] if shown else []
 
     @of_sources
     def plain_cv(self) -> dict[str, float]:
