@@ -464,7 +464,7 @@ def _range_check(result: SearchResult) -> Check:
         most >= _MOST_OUTSIDE and apart >= _STILL_APART
     )
     if not far and (most < _SOME_OUTSIDE or apart < _SOME_APART):
-        finding = "Rows of the target beyond the range of the sources do not change the estimate."
+        finding = "Rows of the target beyond the range of the sources hardly change the estimate."
         return Check(_REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
     low, high = figures(*ends)
     finding = (
