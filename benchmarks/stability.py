@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from reproduction.toy import KnownRatio
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from shiftune.datasets import GaussianSites
 from shiftune.errors import OverlapWarning
 from shiftune.problem import Site
-from shiftune.ratio import ClassifierRatio, KnownRatio
+from shiftune.ratio import ClassifierRatio
 from shiftune.risk import estimate, heterogeneity, heterogeneity_of
 from shiftune.stability import NotTested, label_stability
 

@@ -51,7 +51,6 @@ ClassMetricName = Literal[
     "net_benefit",
     "brier",
     "log_loss",
-    "calibration_in_the_large",
     "calibration_slope",
     "o_e",
 ]

@@ -193,14 +193,14 @@ def log_odds(p: Floats) -> Floats:
     return np.asarray(logit(np.clip(p, _SMALLEST, 1 - _SMALLEST)))
 
 
-def _recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floats:
+def _recalibration(y: Labels, design: Floats, w: Floats) -> Floats:
     """Coefficients of a logistic regression by Newton's method; NaN where it has none.
 
-    `design` has shape (n, q), everything else (n,).
+    `design` has shape (n, 2), everything else (n,).
     """
-    b = np.zeros(design.shape[1])
+    b = np.zeros(2)
     for _ in range(50):
-        q = expit(offset + design @ b)
+        q = expit(design @ b)
         H = (design * (w * q * (1 - q))[:, None]).T @ design
         try:
             step = np.linalg.solve(H, design.T @ (w * (y - q)))
@@ -212,28 +212,19 @@ def _recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floa
         # A matrix of a higher condition has no inverse: predictions that hardly differ.
         if np.abs(step).max() < 1e-9 and np.linalg.cond(H) < 1e12:
             return b
-    return np.full(design.shape[1], np.nan)
+    return np.full(2, np.nan)
 
 
-def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
-    """Return a number of the labels' line on the log odds of the predictions.
-
-    `of` are its weights of intercept and slope; with one weight the slope is 1.
-    """
-    wanted = np.array(of)
-
-    def parts(p: Floats) -> tuple[Floats, Floats]:
-        odds = log_odds(p)
-        if len(wanted) == 1:
-            return np.ones((len(p), 1)), odds
-        return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
+def calibration_line(name: str, weights: tuple[float, float], *, better: float) -> Metric:
+    """Return a sum of intercept and slope of the labels' line on the log odds, with weights."""
+    wanted = np.array(weights)
 
     def value(y: Labels, p: Floats, w: Floats) -> float:
-        return float(_recalibration(y, *parts(p), w) @ wanted)
+        return float(_recalibration(y, _line(p), w) @ wanted)
 
     def influence(y: Labels, p: Floats) -> Floats:
-        design, offset = parts(p)
-        q = expit(offset + design @ _recalibration(y, design, offset, np.ones(len(y))))
+        design = _line(p)
+        q = expit(design @ _recalibration(y, design, np.ones(len(y))))
         if np.isnan(q).any():
             return np.full(len(y), np.nan)
         H = (design * (q * (1 - q))[:, None]).T @ design / len(y)
@@ -242,6 +233,10 @@ def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
     return Metric(
         name, value, "probabilities", better=better, two_classes=True, influence=influence
     )
+
+
+def _line(p: Floats) -> Floats:
+    return np.column_stack([np.ones(len(p)), log_odds(p)])
 
 
 def _row_loss(name: str) -> Metric:
@@ -321,8 +316,7 @@ METRICS = complete(
             net_benefit(),
             _row_loss("brier"),
             _row_loss("log_loss"),
-            recalibrated("calibration_in_the_large", (1.0,), 0.0),
-            recalibrated("calibration_slope", (0.0, 1.0), 1.0),
+            calibration_line("calibration_slope", (0.0, 1.0), better=1.0),
             of_ratio("o_e", lambda y, p: (1.0 * y, p), "probabilities", scale="log", better=1.0),
             of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower"),
             of_rows("mae", _distances, "values", scale="log", better="lower"),

@@ -169,14 +169,12 @@ class ResultMethods:
         *,
         sensitivity: float | None = None,
         specificity: float | None = None,
-        net_benefit: float | None = None,
     ) -> ChosenThreshold:
         """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
         return threshold_for(
             check_two_classes(self._result().new_site),
             sensitivity=sensitivity,
             specificity=specificity,
-            net_benefit=net_benefit,
         )
 
     def default_risk(self) -> RiskEstimate:
