@@ -31,16 +31,19 @@ ClassLossName = Literal["log_loss", "brier", "zero_one"]
 QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
 LossName = Literal[ClassLossName, QuantityLossName]
 RatioName = Literal["logistic", "ulsif"]
-RiskName = Literal[
-    "adjusted",
-    "naive",
-    "unbiased",
-    "variance_reduced",
-    "oracle",
-]
-
+RiskName = Literal["adjusted", "naive", "unbiased", "variance_reduced", "oracle"]
 FinalName = Literal["ensemble", "best"]
-ClassMetricName = Literal[
+TASKS: tuple[Task, ...] = get_args(Task)
+FINALS: tuple[FinalName, ...] = get_args(FinalName)
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
+# Stands for several models.
+AUTO = "auto"
+LOSSES: tuple[LossName, ...] = get_args(LossName)
+LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
+    "classification": get_args(ClassLossName),
+    "regression": get_args(QuantityLossName),
+}
+METRICS = (
     "auc",
     "average_precision",
     "accuracy",
@@ -53,21 +56,12 @@ ClassMetricName = Literal[
     "log_loss",
     "calibration_slope",
     "o_e",
-]
-QuantityMetricName = Literal["rmse", "mae", "bias", "r2", "coverage"]
-MetricName = Literal[ClassMetricName, QuantityMetricName]
-
-TASKS: tuple[Task, ...] = get_args(Task)
-FINALS: tuple[FinalName, ...] = get_args(FinalName)
-MODELS: tuple[ModelName, ...] = get_args(ModelName)
-# Stands for several models.
-AUTO = "auto"
-LOSSES: tuple[LossName, ...] = get_args(LossName)
-LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
-    "classification": get_args(ClassLossName),
-    "regression": get_args(QuantityLossName),
-}
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
+    "rmse",
+    "mae",
+    "bias",
+    "r2",
+    "coverage",
+)
 RATIOS: tuple[RatioName, ...] = get_args(RatioName)
 RISKS: tuple[RiskName, ...] = get_args(RiskName)
 
