@@ -23,7 +23,7 @@ from shiftune._names import Task, complete
 from shiftune._wording import check_choice, check_different
 from shiftune.errors import SettingsError
 from shiftune.evaluate._losses import LOSSES, Loss
-from shiftune.metrics._metric import Floats, Metric, Needs, influence_on_ratio, of_ratio, of_rows
+from shiftune.metrics._metric import Floats, Metric, Needs, of_ratios, of_rows
 
 Labels = NDArray[Any]
 
@@ -117,19 +117,19 @@ def _correct(y: Labels, p: Floats) -> Floats:
 def sensitivity(threshold: float = 0.5, name: str = "sensitivity") -> Metric:
     """Share of the rows of the second class that are predicted as such."""
 
-    def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-        return 1.0 * y * _predicted(p, threshold), 1.0 * y
+    def parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+        return [(1.0 * y * _predicted(p, threshold), 1.0 * y)]
 
-    return of_ratio(name, parts, _needs(threshold), scale="logit")
+    return of_ratios(name, parts, _needs(threshold), scale="logit")
 
 
 def specificity(threshold: float = 0.5, name: str = "specificity") -> Metric:
     """Share of the rows of the first class that are predicted as such."""
 
-    def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-        return (1.0 - y) * (1 - _predicted(p, threshold)), 1.0 - y
+    def parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+        return [((1.0 - y) * (1 - _predicted(p, threshold)), 1.0 - y)]
 
-    return of_ratio(name, parts, _needs(threshold), scale="logit")
+    return of_ratios(name, parts, _needs(threshold), scale="logit")
 
 
 def net_benefit(
@@ -149,36 +149,19 @@ def net_benefit(
     return of_rows(name, rows, "probabilities", two_classes=True)
 
 
-def _balanced_accuracy(y: Labels, p: Floats, w: Floats) -> float:
-    """Mean share of correct rows over the classes of the site; NaN if it has one only."""
-    correct, classes = _correct(y, p), np.unique(y)
+def _balanced_parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+    """Correct rows of every class of the site, and all of the class; undefined if it has one."""
+    classes = np.unique(y)
     if len(classes) < 2:
-        return np.nan
-    return float(np.mean([np.average(correct[y == c], weights=w[y == c]) for c in classes]))
-
-
-def _balanced_accuracy_influence(y: Labels, p: Floats) -> Floats:
-    correct = _correct(y, p)
-    each = [influence_on_ratio((y == c) * correct, y == c) for c in np.unique(y)]
-    return np.asarray(np.mean(each, axis=0))
-
-
-def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
-    """Twice the true positives of a class, and labels plus predictions."""
-    chosen = _predicted(p) == c
-    return 2.0 * (y == c) * chosen, 1.0 * (y == c) + chosen
+        classes = np.arange(2)  # one of which has no rows
+    return [((y == c) * _correct(y, p), 1.0 * (y == c)) for c in classes]
 
 
 def _f1_parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
-    return [_rights(y, p, c) for c in ([1] if p.ndim == 1 else np.unique(y))]
-
-
-def _f1(y: Labels, p: Floats, w: Floats) -> float:
-    return float(np.mean([np.divide(w @ right, w @ both) for right, both in _f1_parts(y, p)]))
-
-
-def _f1_influence(y: Labels, p: Floats) -> Floats:
-    return np.asarray(np.mean([influence_on_ratio(*parts) for parts in _f1_parts(y, p)], axis=0))
+    """Twice the true positives of a class, and labels plus predictions."""
+    predicted, classes = _predicted(p), [1] if p.ndim == 1 else np.unique(y)
+    hits = [(y == c, predicted == c) for c in classes]
+    return [(2.0 * own * chosen, 1.0 * own + chosen) for own, chosen in hits]
 
 
 def _rarest(y: Labels, p: Floats) -> float:
@@ -302,22 +285,24 @@ METRICS = complete(
                 influence=_one_vs_rest(_average_precision_influence),
             ),
             of_rows("accuracy", _correct, "classes", scale="logit"),
-            Metric(
+            of_ratios(
                 "balanced_accuracy",
-                _balanced_accuracy,
+                _balanced_parts,
                 "classes",
                 scale="logit",
-                influence=_balanced_accuracy_influence,
+                two_classes=False,
                 counted=_rarest,
             ),
-            Metric("f1", _f1, "classes", scale="logit", influence=_f1_influence, counted=_rarest),
+            of_ratios(
+                "f1", _f1_parts, "classes", scale="logit", two_classes=False, counted=_rarest
+            ),
             sensitivity(),
             specificity(),
             net_benefit(),
             _row_loss("brier"),
             _row_loss("log_loss"),
             calibration_line("calibration_slope", (0.0, 1.0), better=1.0),
-            of_ratio("o_e", lambda y, p: (1.0 * y, p), "probabilities", scale="log", better=1.0),
+            of_ratios("o_e", lambda y, p: [(1.0 * y, p)], "probabilities", scale="log", better=1.0),
             of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower"),
             of_rows("mae", _distances, "values", scale="log", better="lower"),
             of_rows("bias", lambda y, p: np.asarray(p - y, dtype=float), "values", better=0.0),
