@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -155,24 +155,11 @@ def threshold_for(
     tried = np.unique(np.quantile(p, np.linspace(0, 1, 60))).tolist()  # equal shares of the rows
     make = _by_name.sensitivity if name == "sensitivity" else _by_name.specificity
     ordered = tried if name == "sensitivity" else tried[::-1]
-    chosen = _last(new_site, [make(t) for t in ordered], ordered, wish)
+    # The metric falls, from (almost) 1 for the first.
+    enough = bisect_left(ordered, True, key=lambda t: not new_site.estimate(make(t)).value >= wish)
+    chosen = ordered[max(enough - 1, 0)]
     asked = [_by_name.sensitivity(chosen), _by_name.specificity(chosen), _predicted(chosen)]
     return ChosenThreshold(chosen, metric_tables(asked, new_site).table)
-
-
-def _last(
-    new_site: NewSite, metrics: Sequence[Metric], thresholds: Sequence[float], wish: float
-) -> float:
-    """Return the last threshold whose metric is at least as high as wished, by bisection.
-
-    The metrics fall, from (almost) 1 for the first.
-    """
-    first, last = 0, len(metrics)
-    while last - first > 1:
-        middle = (first + last) // 2
-        enough = new_site.estimate(metrics[middle]).value >= wish
-        first, last = (middle, last) if enough else (first, middle)
-    return thresholds[first]
 
 
 def _predicted(threshold: float) -> Metric:

@@ -190,11 +190,6 @@ def of_rows(
     return Metric(name, value, needs, scale, better, two_classes, rows=rows, power=power)
 
 
-def influence_on_ratio(above: Floats, below: Floats) -> Floats:
-    """Influence of every row on the ratio of two sums, shape (n,)."""
-    return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
-
-
 def of_ratios(
     name: str,
     parts: Callable[[NDArray[Any], Floats], list[tuple[Floats, Floats]]],
@@ -214,7 +209,11 @@ def of_ratios(
         return float(np.mean([np.divide(w @ above, w @ below) for above, below in parts(y, p)]))
 
     def influence(y: NDArray[Any], p: Floats) -> Floats:
-        return np.asarray(np.mean([influence_on_ratio(*pair) for pair in parts(y, p)], axis=0))
+        of_each = [
+            (above - above.sum() / below.sum() * below) / below.mean()
+            for above, below in parts(y, p)
+        ]
+        return np.asarray(np.mean(of_each, axis=0))
 
     def denominator(y: NDArray[Any], p: Floats) -> float:
         return float(parts(y, p)[0][1].sum())
