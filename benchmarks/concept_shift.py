@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from reproduction.toy import KnownRatio
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks._of_data import concept_shift_check
 from shiftune.datasets import GaussianSites
-from shiftune.ratio import ClassifierRatio, KnownRatio
+from shiftune.ratio import ClassifierRatio
 from shiftune.risk import estimate, heterogeneity, heterogeneity_of
 
 FIVE_PERCENT = 0.05

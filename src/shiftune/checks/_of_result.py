@@ -326,10 +326,7 @@ def agreement_check(risk: RiskEstimate) -> Check:
 
 def _own_labels(risk: RiskEstimate) -> tuple[float, float, float]:
     """Risk by the target's labels, risk by the sources, and p value of the difference."""
-    own, share = float(risk.estimates[-1]), float(risk.lam[-1] * risk.n[-1])
-    change = np.full(len(risk.n), 1 / (1 - share))
-    change[-1] = 0.0
-    sources = risk.with_shares(change)
+    own, sources = float(risk.estimates[-1]), without_source(risk, risk.names[-1])
     spread = np.sqrt(sources.variance + risk.divergences[-1] / risk.n[-1])
     if spread == 0:
         return own, sources.value, float(own == sources.value)

@@ -1,10 +1,10 @@
-"""Interface of density ratios, and known ratios."""
+"""Interface of density ratios, and those that are learned from numbers."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -136,45 +136,3 @@ def site_weights(ratio: DensityRatio, sites: Sequence[Site]) -> list[Floats]:
         *ratio.weights([site.X for site in sites[:k]]),
         *(np.ones(len(site)) for site in sites[k:]),
     ]
-
-
-class KnownRatio(DensityRatio):
-    """Density ratios given as functions, one per source.
-
-    Parameters
-    ----------
-    functions : sequence of k functions
-        Function j takes the rows of source j, as the user gave them, and returns their weights,
-        shape (n_j,).
-
-    Examples
-    --------
-    >>> ratio = KnownRatio([lambda X: np.full(len(X), 2.0)])
-    >>> ratio.fit(np.zeros((3, 1)), [np.zeros((2, 1))]).weights([np.zeros((2, 1))])
-    [array([2., 2.])]
-    """
-
-    def __init__(self, functions: Sequence[Callable[[Any], Floats]]) -> None:
-        self.functions = functions
-
-    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
-        if len(self.functions) != len(X_sources):
-            raise SettingsError(
-                f"there are {len(self.functions)} known ratios for {len(X_sources)} sources"
-            )
-        self.n_sources_ = len(X_sources)
-        return self
-
-    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
-        weights = []
-        for number, (function, X) in enumerate(
-            zip(self.functions, X_sources, strict=True), start=1
-        ):
-            w = np.asarray(function(X), dtype=float)
-            if w.shape != (len(X),) or not np.all(np.isfinite(w)) or np.any(w < 0):
-                raise SettingsError(
-                    f"the known ratio of source {number} must return {len(X)} finite numbers >= 0, "
-                    f"one per row; got {w}"
-                )
-            weights.append(w)
-        return weights

@@ -64,7 +64,6 @@ class Reason(Enum):
     FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows", ": mean weight {:.3g}"
     RATIO_FAILED = Level.PROBLEM, "density ratio failed", ": mean weight {:.3g}"
     FEW_EFFECTIVE_ROWS = Level.PROBLEM, "few effective rows", ": {:.1f}"
-    SET_ASIDE = Level.PROBLEM, "set aside", ""
 
     @property
     def level(self) -> Level:

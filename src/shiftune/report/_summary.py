@@ -412,14 +412,13 @@ def _note_on_sets(result: SearchResult) -> list[str]:
 
 
 def _sample(result: SearchResult) -> dict[str, Any] | None:
-    """Return what was drawn of a larger table, and what that costs; None if all was read."""
+    """Return what was drawn of a larger table; None if all was read."""
     if (sample := result.problem.sample) is None:
         return None
     return {
         "rows": sample.rows,
         "rows_drawn": sample.rows_drawn,
         "most_of_a_site": sample.cap,
-        "stderr_of_all_rows": result.stderr_of_all_rows,
     }
 
 
@@ -428,7 +427,7 @@ def _sample(result: SearchResult) -> dict[str, Any] | None:
 
 def _sites(result: SearchResult) -> list[dict[str, Any]]:
     """Return all sites with labels, those with the largest shares first."""
-    estimated: dict[Any, Any] = result.risk.sources_with_intervals().to_dict("index")
+    estimated: dict[Any, Any] = result.risk.sources.to_dict("index")
     seen: dict[Any, Any] = result.overlap.table.to_dict("index")
     rows: dict[Any, int] = {site.name: len(site) for site in result.problem.labelled_sites}
     found = []

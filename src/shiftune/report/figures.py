@@ -327,7 +327,7 @@ def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
     return table.loc[kept]
 
 
-def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> Figure:
+def forest(risk: RiskEstimate, most: int = MOST_SITES) -> Figure:
     """Plot every source's estimate of the target risk, and the combined estimate.
 
     Of more than `most` sources, the lowest and highest estimates are shown.
@@ -343,8 +343,8 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     >>> [text.get_text() for text in forest(risk).axes[0].get_yticklabels()]
     ['all sources', 'C', 'B']
     """
-    interval = risk.interval(level)
-    table = _outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
+    interval = risk.interval()
+    table = _outermost(risk.sources, "estimate", most)[::-1]
     left, right = _forest_scale(table, interval)
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
@@ -373,7 +373,7 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
         diamond = [interval[0], risk.value, interval[1], risk.value], [0, 0.32, 0, -0.32]
         axes.fill(*diamond, color=_RED)
         axes.set_xlim(left - margin, right + margin)
-        axes.set_xlabel(f"estimated target risk ({percent(level)} interval)")
+        axes.set_xlabel("estimated target risk (95 % interval)")
         _name_rows(axes, ["all sources", *table.index])
         if out.any() and not out.all():
             figure.legend(loc="outside upper left", ncols=2)

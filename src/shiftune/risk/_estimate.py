@@ -1,7 +1,10 @@
-r"""From losses and weights to the estimated target risk.
+r"""From losses and weights to the estimated target risk, by the paper's estimators.
 
-Notation: source j has the losses L_ij and weights w_ij of n_j rows. All rows lie end to end, source
-after source, in arrays of shape (n,); figures of the sources have shape (k,).
+The paper is Nomura and Saito, "Efficient Hyperparameter Optimization under Multi-Source Covariate
+Shift", CIKM 2021. Notation: source j has the losses L_ij and weights w_ij of n_j rows, and the
+divergence :math:`\mathrm{Div}_j = E_j[w_j^2 L^2] - f_T^2` from the target, the variance of one
+weighted loss. All rows lie end to end, source after source, in arrays of shape (n,); figures of
+the sources have shape (k,).
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from shiftune.evaluate._losses import LARGEST_LOSS
 from shiftune.ratio._overlap import NEGLIGIBLE, Guard, Verdict, effective_rows
 from shiftune.risk._new_site import pooled_variance
 from shiftune.risk._result import RiskEstimate
-from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 Floats = NDArray[np.float64]
 
@@ -119,6 +121,39 @@ def estimate(
     lam_rows = np.zeros(len(sample.L))
     lam_rows[sample.rows(counts)] = lam_used
     return replace(_weighted(sample, lam_rows, method), left_out=reasons)
+
+
+def unbiased_lambda(n: ArrayLike) -> Floats:
+    r"""Weights of the unbiased estimator, :math:`\lambda_j = 1/n`, shape (k,).
+
+    The text of the paper has :math:`n_j/n` in one place; only :math:`1/n`, as in its formula,
+    satisfies :math:`\sum_j \lambda_j n_j = 1`.
+
+    >>> unbiased_lambda([1, 3])
+    array([0.25, 0.25])
+    """
+    rows = np.asarray(n, dtype=float)
+    return np.full(len(rows), 1 / rows.sum())
+
+
+def optimal_lambda(n: ArrayLike, div: ArrayLike) -> Floats:
+    r"""Weights of the variance reduced estimator, shape (k,).
+
+    .. math:: \lambda^\star_j = \Big( \mathrm{Div}_j \sum_l \frac{n_l}{\mathrm{Div}_l} \Big)^{-1}
+
+    Divergences of 0 are infinitely precise, and share all the mass among them.
+
+    >>> optimal_lambda([1, 1], [252.81, 4.27111111]).round(4)
+    array([0.0166, 0.9834])
+    """
+    rows, d = np.asarray(n, dtype=float), np.asarray(div, dtype=float)
+    if np.any(d < 0):
+        raise DataError("a divergence cannot be negative")
+    if np.any(d == 0):  # the limit of the formula: those sources share all the mass
+        return np.where(d == 0, 1 / rows[d == 0].sum(), 0.0)
+    # Relative to the smallest, so that divergences of 1e-200 neither overflow nor vanish.
+    precision = d.min() / d
+    return np.asarray(precision / (rows * precision).sum())
 
 
 def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:

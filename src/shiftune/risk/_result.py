@@ -227,12 +227,20 @@ class RiskEstimate(Estimate):
 
     @property
     def sources(self) -> pd.DataFrame:
-        """One row per source: n, estimate, divergence, lambda, share, mean weight, ESS, reason."""
+        """One row per source: n, estimate, 95 % interval, share, mean weight, ESS, reason, ...
+
+        The interval is from Student's t with one degree of freedom less than the source has
+        effective rows, or groups (at least 1).
+        """
+        stderr = np.sqrt(self.divergences / self.n)
+        half = stdtrit(np.maximum(np.minimum(self.ess, self.units) - 1, 1), 0.975) * stderr
         return pd.DataFrame(
             {
                 "n": self.n,
                 "estimate": self.estimates,
-                "stderr": np.sqrt(self.divergences / self.n),
+                "stderr": stderr,
+                "low": self.estimates - half,
+                "high": self.estimates + half,
                 "divergence": self.divergences,
                 "lambda": self.lam,
                 "share": self.lam * self.n,
@@ -242,16 +250,6 @@ class RiskEstimate(Estimate):
             },
             index=pd.Index(self.names, name="site"),
         )
-
-    def sources_with_intervals(self, level: float = 0.95) -> pd.DataFrame:
-        """Return `sources` with the interval of every source's own estimate, in `low` and `high`.
-
-        From Student's t with one degree of freedom less than the source has effective rows, or
-        groups (at least 1).
-        """
-        table, effective = self.sources, np.minimum(self.ess, self.units)
-        half = stdtrit(np.maximum(effective - 1, 1), 0.5 + level / 2) * table["stderr"]
-        return table.assign(low=table["estimate"] - half, high=table["estimate"] + half)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -306,26 +304,6 @@ class RiskEstimate(Estimate):
         if self.means is None:
             return self.row_variance
         return float((self.lam * self.n) ** 2 @ (self.divergences / self.n))
-
-    def stderr_of_all_rows(self, drawn: Floats) -> float:
-        """Return about what the standard error would be with all rows of every source.
-
-        Parameters
-        ----------
-        drawn : array of shape (k,)
-            Share of each source's rows that the estimate has, as a random sample. The error that
-            comes from its rows would fall with the root of it, and nothing else.
-
-        Examples
-        --------
-        >>> from shiftune.risk import estimate
-        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
-        >>> risk.stderr_of_all_rows(np.array([0.25, 0.25])) / risk.stderr
-        0.5
-        """
-        of_rows = squares_by_source(self.influence, self.block_counts)
-        less = float(np.sum((1.0 - drawn) * of_rows))
-        return float(np.sqrt(max(self.variance - less, 0.0)))
 
     def with_shares(self, change: Floats) -> RiskEstimate:
         r"""Return the estimate with every source's share multiplied by a factor, shape (k,).

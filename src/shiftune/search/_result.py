@@ -166,14 +166,12 @@ class ResultMethods:
         *,
         sensitivity: float | None = None,
         specificity: float | None = None,
-        net_benefit: float | None = None,
     ) -> ChosenThreshold:
         """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
         return threshold_for(
             check_two_classes(self._result().new_site),
             sensitivity=sensitivity,
             specificity=specificity,
-            net_benefit=net_benefit,
         )
 
     def default_risk(self) -> RiskEstimate:
@@ -366,11 +364,11 @@ class ResultMethods:
 
         return expected(self.summary()["picture"])
 
-    def plot_sources(self, level: float = 0.95) -> Figure:
+    def plot_sources(self) -> Figure:
         """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
         from shiftune.report.figures import forest
 
-        return forest(self._result().risk, level)
+        return forest(self._result().risk)
 
     def plot_calibration(self) -> Figure:
         """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
@@ -584,9 +582,9 @@ class SearchResult(ResultMethods):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on unused families, an interval without width, rows not drawn."""
+        """Notes on unused families, an interval without width."""
         notes = [*notes_on_unused(self.families, finished_trials(self.study))]
-        risk, stderr = self.risk, self.stderr_of_all_rows
+        risk = self.risk
         low, high = risk.interval()
         if high <= low:  # it does not mean that the risk is known
             if risk.n.max() == 1:
@@ -597,21 +595,7 @@ class SearchResult(ResultMethods):
             notes.append(
                 f"the interval has no width, although the risk is not known exactly: {why}"
             )
-        if stderr is not None:
-            notes.append(
-                f"the standard error of {number(risk.stderr)} would be about {number(stderr)} with "
-                "all rows, of which a sample was drawn"
-            )
         return tuple(notes)
-
-    @property
-    def stderr_of_all_rows(self) -> float | None:
-        """About the standard error with all rows, if a sample of them was drawn."""
-        if (sample := self.problem.sample) is None:
-            return None
-        target = self.problem.target.name  # its labelled rows are all read
-        shares = [1.0 if name == target else sample.share_of(name) for name in self.risk.names]
-        return self.risk.stderr_of_all_rows(np.array(shares))
 
     @cached_property
     def members(self) -> pd.DataFrame:
