@@ -212,7 +212,8 @@ def plans(
         known[site], hidden[site] = np.split(order, [round(KNOWN * len(order))])
     unseen = np.concatenate(list(hidden.values()))
     seen = sites._replace(rows=sites.rows.drop(index=unseen))
-    search, _ = search_of(seen.problem(sites.targets), seed, trials)
+    search = ShiftSearch("auto", n_trials=trials, random_state=seed, progress=False)
+    search.fit(seen.problem(sites.targets))
     each = {site: search.at(site) for site in sites.targets}
     scored = {site: sites.rows.loc[rows] for site, rows in hidden.items()}
     before = {s: loss_at(each[s], scored[s], each[s].problem_) for s in each}
