@@ -16,10 +16,10 @@ A cell is a (data set, target, seed), with the rows and targets of the arena. Ev
 all rows of all sources, the site of each, the loss (absolute error or log loss), one thread and the
 same seconds of CPU. Their clocks are set to the CPU time of the process (`cpu_clock`), so that a
 busy machine takes nothing away from any of them. FILE (CSV) gets a row per cell and search: the
-mean loss on the target, seconds of wall clock and of CPU to fit and predict, the number of trials or
-models, the members of the final model with their weights, or the reason of a failure. A search that
-fails is repeated with twice and four times the seconds (AutoGluon, for one, fails where no model
-fits into its time); the CPU is that of the last attempt.
+mean loss on the target, seconds of wall clock and of CPU to fit and predict, the number of trials
+or models, the members of the final model with their weights, or the reason of a failure. A search
+that fails is repeated with twice and four times the seconds (AutoGluon, for one, fails where no
+model fits into its time); the CPU is that of the last attempt.
 
 Rows that FILE has are not computed again; delete a row to repeat it. Ctrl-C ends the run after the
 present search, a second one at once; with ``--stop-after`` it ends after the first search that
@@ -27,13 +27,13 @@ finishes later than so many seconds. The order is the first target of all data s
 the second, and all searches in each cell: whenever the run is stopped, what is finished is a fair
 sample. Generated problems are only run where ``--datasets`` names them.
 
-With ``--labels``, so many rows of the target, the first draw of ``labels.py``, are labelled, and the
-loss is that on its other rows. To peers they are training rows of one more site, with a fold like
-any other; shiftune's predictor is updated by them (`ShiftSearch.update`).
+With ``--labels``, so many rows of the target, the first draw of ``labels.py``, are labelled, and
+the loss is that on its other rows. To peers they are training rows of one more site, with a fold
+like any other; shiftune's predictor is updated by them (`ShiftSearch.update`).
 
-- *auto*, *naive lightgbm*: `ShiftSearch` with as many trials as the time allows. "auto" is judged on
-  unseen sites; "naive lightgbm" is LightGBM alone (l1 for absolute errors), tuned by ordinary
-  validation on random rows.
+- *auto*, *naive lightgbm*: `ShiftSearch` with as many trials as the time allows. "auto" is
+  judged on unseen sites; "naive lightgbm" is LightGBM alone (l1 for absolute errors), tuned by
+  ordinary validation on random rows.
 - *flaml*: ``split_type="group"``, which is GroupKFold, with the sites as groups. Its ensembles are
   left out: the stacker splits rows without the groups, after the budget and on all cores.
 - *autogluon*: models bagged over the values of the column ``groups``, which are the folds of
@@ -61,10 +61,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-for library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"
-CHECKOUT = Path(__file__).parents[2]
-sys.path.append(str(CHECKOUT))  # for `reproduction`
+sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
 import numpy as np
 import pandas as pd
@@ -282,8 +279,13 @@ def cpu_clock() -> Iterator[None]:
     clocks = {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
     alarm = signal.alarm
     start = time.process_time()
+
+    def counting_cpu(clock: Callable[[], float]) -> Callable[[], float]:
+        began = clock()
+        return lambda: began + time.process_time() - start
+
     for name, clock in clocks.items():
-        setattr(time, name, lambda began=clock(): began + time.process_time() - start)
+        setattr(time, name, counting_cpu(clock))
     # FLAML ends some fits by an alarm.
     signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGALRM))
     signal.alarm = lambda seconds: int(signal.setitimer(signal.ITIMER_PROF, seconds)[0])
@@ -341,8 +343,10 @@ def cpu_seconds() -> float:
 
 
 def _commit() -> str:
-    described = ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()
+    described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    folder = Path(__file__).parent
+    done = subprocess.run(described, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 VERSIONS = {
