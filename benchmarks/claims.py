@@ -82,9 +82,9 @@ def updates(name: str, labels: int) -> pd.Series:
     return _per_table(drawn["update"], drawn["before"])
 
 
-def coverage(seed: int) -> tuple[float, int]:
-    """Return how many nominal 90 % intervals of searches contain the loss, of how many cells."""
-    auto = _read(f"ensembles/searches-seed-{seed}.csv").query("search == 'auto'")
+def coverage(file: str) -> tuple[float, int]:
+    """Return how many nominal 90 % intervals of "auto" contain the loss, of how many cells."""
+    auto = _read(f"peers/{file}.csv").query("search == 'auto'")
     inside = auto["loss"].between(auto["low"], auto["high"])
     return float(inside.groupby(auto["dataset"]).mean().mean()), len(auto)
 
@@ -99,5 +99,7 @@ def _read(name: str) -> pd.DataFrame:
 
 if __name__ == "__main__":
     print("\n".join([HEAD, "| --- " * 6 + "|", *rows()]))
-    covered, cells = coverage(SEED)
-    print(f"\nnominal 90 % intervals cover {100 * covered:.0f} % ({cells} cells)")
+    for file, (name, _) in EQUAL_CPU.items():
+        if (RESULTS / f"peers/{file}.csv").exists():
+            covered, cells = coverage(file)
+            print(f"\n{name}: nominal 90 % intervals cover {100 * covered:.0f} % ({cells} cells)")
