@@ -10,24 +10,22 @@ from __future__ import annotations
 import sys
 
 import pandas as pd
-from benchmarks.claims import CELL, HEAD, PEERS, RESULTS, against, line
-
-SEARCHES = ["auto", *PEERS]
+from benchmarks.claims import CELL, HEAD, PEERS, RESULTS, against, compared, line
 
 
-def page(name: str) -> str:
-    """Return the tables of a file of raw rows as Markdown."""
-    rows = pd.read_csv(RESULTS / f"peers/{name}.csv")
-    searched = [search for search in SEARCHES if search in set(rows["search"])]
-    changes = pd.DataFrame({peer: against(name, peer) for peer in searched[1:]})
+def page(name: str, labels: int) -> str:
+    """Return the tables of a file of raw rows, with so many labels of the target, as Markdown."""
+    rows = pd.read_csv(RESULTS / f"peers/{name}.csv").query("labels == @labels")
+    peers = [peer for m, peer in compared(name) if m == labels]
+    changes = pd.DataFrame({peer: against(name, peer, labels) for peer in peers})
     parts = [
         HEAD,
         "| --- " * 6 + "|",
-        *(line('`"auto"`', PEERS[peer], changes[peer].dropna()) for peer in changes),
+        *(line('`"auto"`', PEERS[peer], changes[peer].dropna()) for peer in peers),
         "",
-        *markdown(cost(rows, searched)),
+        *markdown(cost(rows, ["auto", *peers])),
         "",
-        *markdown(by_table(rows, searched, changes)),
+        *markdown(by_table(rows, ["auto", *peers], changes)),
     ]
     return "\n".join(parts)
 
@@ -54,9 +52,9 @@ def by_table(rows: pd.DataFrame, searched: list[str], changes: pd.DataFrame) -> 
     """Return mean losses, and the loss of "auto" relative to each peer, by table."""
     cells = rows.pivot_table("loss", index=[*CELL, "loss_name"], columns="search")
     losses = cells.groupby(level=["dataset", "loss_name"]).mean()[searched]
-    table = losses.map("{:.4f}".format).reset_index("loss_name")
+    table = losses.map("{:.4f}".format, na_action="ignore").reset_index("loss_name")
     for peer in changes:
-        table[f"to {peer}"] = changes[peer].map("{:+.1f} %".format)
+        table[f"to {peer}"] = changes[peer].map("{:+.1f} %".format, na_action="ignore")
     order = changes["autogluon"].sort_values().index
     return table.loc[order].rename(columns={"loss_name": "loss"})
 
@@ -70,4 +68,5 @@ def markdown(table: pd.DataFrame) -> list[str]:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(f"## {name}\n\n{page(name)}\n")
+        for labels in sorted({m for m, _ in compared(name)}):
+            print(f"## {name}, {labels} labels of the target\n\n{page(name, labels)}\n")

@@ -1,12 +1,12 @@
 """Whole searches beside AutoML in the arena, at equal CPU time, on hidden targets.
 
     SHIFTUNE_DATA=FOLDER AUTOML/bin/python benchmarks/arena/automl.py --out FILE
-        [--first-seed 95] [--seeds 96] [--targets 1] [--seconds 15] [--labels 30]
+        [--first-seed 95] [--seeds 96] [--targets 1] [--seconds 15] [--labels 0 30]
         [--searches auto "naive lightgbm" flaml autogluon] [--datasets NAME ...] [--stop-after 600]
 
-`benchmarks/results/peers.md` has what it found, and `python -m benchmarks.peers FILE` the tables of
-that page. The versions that AutoGluon and FLAML ask for are not those of shiftune's tests, so
-everything is run in an environment of its own, here AUTOML, without torch:
+`benchmarks/results/peers.md` has what it found; `python -m benchmarks.peers development` prints the
+tables of that page. The versions that AutoGluon and FLAML ask for are not those of shiftune's
+tests, so everything is run in an environment of its own, here AUTOML, without torch:
 
     python3.11 -m venv AUTOML
     AUTOML/bin/pip install -r benchmarks/arena/automl-requirements.txt
@@ -58,6 +58,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -374,17 +375,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=96)
     parser.add_argument("--targets", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument("--labels", type=int, default=0)
+    parser.add_argument("--labels", type=int, nargs="+", default=[0])
     parser.add_argument("--searches", nargs="+", default=list(SEARCHES), choices=SEARCHES)
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--stop-after", type=float, default=math.inf)
     args = parser.parse_args()
     file, start = RowFile(args.out, KEY, FOUND), time.monotonic()
     seeds = range(args.first_seed, args.seeds)
-    for name, target, seed in cells_in_turn(args.datasets, args.targets, seeds):
-        cell = Cell(problem(name, target, seed), seed, args.labels)
+    cells = cells_in_turn(args.datasets, args.targets, seeds)
+    for labels, (name, target, seed) in product(args.labels, cells):
+        cell = Cell(problem(name, target, seed), seed, labels)
         for search in args.searches:
-            key = (name, cell.problem.target, seed, args.labels, search, f"{args.seconds:g}")
+            key = (name, cell.problem.target, seed, labels, search, f"{args.seconds:g}")
             if key in file:
                 continue
             if time.monotonic() - start > args.stop_after:
