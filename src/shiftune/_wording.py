@@ -16,7 +16,7 @@ from shiftune.errors import ProblemError, SettingsError
 _Choice = TypeVar("_Choice")
 
 # Longer lists are cut off, on every page and screen.
-MOST_SITES, MOST_COLUMNS, MOST_STEPS, MOST_CLASSES, MOST_TRIALS = 24, 20, 3, 4, 10
+MOST_SITES, MOST_COLUMNS, MOST_STEPS, MOST_CLASSES = 24, 20, 3, 4
 NOT_ESTIMABLE = "cannot be estimated from these sites"
 
 # Control characters but tabs and ends of lines, and those that change the direction of writing.

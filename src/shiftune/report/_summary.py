@@ -23,7 +23,6 @@ from shiftune._names import Level
 from shiftune._provenance import RESULT_FORMAT, made_with, versions_in_words
 from shiftune._wording import (
     MOST_STEPS,
-    MOST_TRIALS,
     loss_in_words,
     metric_in_words,
     number,
@@ -474,17 +473,6 @@ def _columns(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def _trials(result: SearchResult) -> dict[str, Any]:
-    risks, best = result.risks, result.chosen
-    as_good = [
-        {
-            "trial": number,
-            **{end: estimate_record(risks[number])[end] for end in ("value", "low", "high")},
-            "gap": None
-            if number == best
-            else estimate_record(paired_difference(risks[number], risks[best])),
-        }
-        for number in result.tied[:MOST_TRIALS]
-    ]
     return {
         "asked": result.settings.n_trials,
         "finished": len(finished_trials(result.study)),
@@ -493,7 +481,6 @@ def _trials(result: SearchResult) -> dict[str, Any]:
         "best": result.chosen,
         "alone": len(result.risks) > 1 and result.choice.risk is result.risks[result.chosen],
         "tied": len(result.tied),
-        "as_good": as_good,
         "default_failure": result.default.failure,
     }
 
