@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from optuna.samplers import BruteForceSampler, GridSampler
 from scipy.special import stdtr
