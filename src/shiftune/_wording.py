@@ -74,7 +74,9 @@ def written_like(value: float, interval: tuple[float, float]) -> str:
     decimals = min(max(1 - math.floor(math.log10(width / unit)), 0), 8)
     text = f"{value / unit:{_commas(size / unit)}.{decimals}f}"
     if not text.strip("-0.,"):
-        text = text.removeprefix("-")
+        # A whole number beside a wide interval is 0 only if it is next to nothing.
+        few = decimals == 0 and abs(value) >= width / 1000
+        text = f"{value / unit:.1g}" if few else text.removeprefix("-")
     return f"{text} {word}".rstrip()
 
 

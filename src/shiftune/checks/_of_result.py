@@ -222,9 +222,30 @@ def says_something(
     return high <= times * constant or low >= constant
 
 
+_CHANCE = "chance"
+CONSTANT, FREQUENT = "constant learned at the sources", "always the most frequent class"
+
+
+def beside_metrics(
+    result: SearchResult, constant: float | None
+) -> dict[str, tuple[float | None, str]]:
+    """Return what chance or a constant gives, by metric; `constant` is the loss of a constant."""
+    known: dict[str, tuple[float | None, str]] = {"auc": (0.5, _CHANCE)}
+    if result.problem.task == "classification":
+        labels = np.concatenate([site.labels for site in result.problem.sources])
+        shares = np.unique(labels, return_counts=True)[1] / len(labels)
+        known["accuracy"] = float(shares.max()), FREQUENT
+        known["balanced_accuracy"] = 1 / len(shares), _CHANCE
+        brier = 1 - float(shares @ shares)
+        known["brier"] = brier / 2 if len(shares) == 2 else brier, CONSTANT
+    elif constant is not None and result.loss.name == "squared":
+        known["rmse"] = constant**0.5, CONSTANT
+    return known
+
+
 def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
     """Return the metrics whose intervals are uninformative."""
-    of_rmse = constant**0.5 if constant is not None and result.loss.name == "squared" else None
+    known = beside_metrics(result, constant)
     rows = result.metrics.table[["low", "high"]].to_dict("index")
     return {
         metric.name
@@ -234,7 +255,7 @@ def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> se
             metric.scale,
             metric.better,
             (low, rows[metric.name]["high"]),
-            of_rmse if metric.name == "rmse" else None,
+            known.get(metric.name, (None, ""))[0],
             squared=metric.name == "r2",
         )
     }

@@ -414,7 +414,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         _log_scale(axes, "x")
         _name_rows(axes, names, first=1)
         beside = axes.get_yaxis_transform()
-        for y, share in enumerate(table["ess"] / table["n"], start=1):
+        for y, share in enumerate(table["ess_share"], start=1):
             axes.text(1.01, y, percent(share), transform=beside, verticalalignment="center")
         axes.text(1.01, 1, "effective", transform=axes.transAxes, verticalalignment="bottom")
     return figure
