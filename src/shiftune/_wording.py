@@ -157,14 +157,15 @@ def most_important(columns: Sequence[Mapping[str, Any]]) -> str:
 
 def loss_in_words(name: str) -> str:
     """Name a loss in a sentence: squared error, log loss."""
-    known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
+    known = {"squared": "squared error", "absolute": "absolute error"}
+    known |= {"zero_one": "error rate", "brier": "Brier score"}
     return known.get(name, name.replace("_", " "))
 
 
 def metric_in_words(name: str) -> str:
     """Name a metric in a table: AUC, O:E, sensitivity at 0.2."""
     known = {"auc": "AUC", "o_e": "O:E", "rmse": "RMSE", "mae": "MAE", "r2": "R2", "f1": "F1"}
-    return known.get(name, name.replace("_", " ").replace("@", " at "))
+    return known.get(name, loss_in_words(name).replace("@", " at "))
 
 
 def percent(share: float | None) -> str:
