@@ -192,6 +192,9 @@ class TestIntervalsThatSayNothing:
         assert NOT_ESTIMABLE in document["verdict"]["reason"]
         for name, text in written(document).items():
             assert NOT_ESTIMABLE in text, name
+        (brier,) = (metric for metric in document["metrics"] if metric["name"] == "brier")
+        assert brier["constant"] < 0.25
+        assert brier["estimable"] == (brier["high"] <= 3 * brier["constant"])
         row = document["picture"]["rows"][0]
         assert (row["values"], row["low"], row["says"]) == ([], None, "cannot be estimated")
         (check,) = (c for c in document["checks"] if c["name"] == "error can be estimated")

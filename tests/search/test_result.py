@@ -106,7 +106,6 @@ class TestComparison:
         assert default["gap"]["value"] == pytest.approx(default["value"] - result.risk.value)
 
     def test_ties_begin_with_the_chosen(self, result):
-        first, *others = result.summary()["trials"]["as_good"]
-        assert first["trial"] == result.chosen
-        assert first["gap"] is None
-        assert all(other["gap"]["low"] <= 0 for other in others)
+        marked = result.trials.index[result.trials["tied_with_best"].astype(bool)]
+        assert result.tied[0] == result.chosen
+        assert set(result.tied) == set(marked)

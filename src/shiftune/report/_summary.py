@@ -23,7 +23,6 @@ from shiftune._names import Level
 from shiftune._provenance import RESULT_FORMAT, made_with, versions_in_words
 from shiftune._wording import (
     MOST_STEPS,
-    MOST_TRIALS,
     loss_in_words,
     metric_in_words,
     number,
@@ -32,7 +31,10 @@ from shiftune._wording import (
 )
 from shiftune.checks import Check, Trust, judgement
 from shiftune.checks._of_result import (
+    CONSTANT,
+    FREQUENT,
     SKILL,
+    beside_metrics,
     loss_says_something,
     metrics_that_say_nothing,
     telling_metrics,
@@ -198,9 +200,7 @@ _MEANINGS = {
 }
 # Losses that people know; beside others, a metric is first.
 _KNOWN = ("absolute", "zero_one")
-_CONSTANT, _CHANCE = "constant learned at the sources", "chance"
-_FREQUENT = "always the most frequent class"
-_SHORT = {_CONSTANT: "a constant", _FREQUENT: "most frequent class"}
+_SHORT = {CONSTANT: "a constant", FREQUENT: "most frequent class"}
 # Ratio of the ends of an axis from which it is logarithmic.
 _WIDE = 4.0
 _OF_METRIC = ("low", "high", "better", "lowest", "lowest_site", "highest", "highest_site", "note")
@@ -235,24 +235,16 @@ def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
         row |= {end: sites.iloc[place], f"{end}_site": sites.index[place]}
     meaning = _meaning(name, "lower", result.problem.label)
     says = loss_says_something(result, result.risk, constant)
-    return _figure(row, loss_in_words(name), meaning, (constant, _CONSTANT), estimable=says)
+    return _figure(row, loss_in_words(name), meaning, (constant, CONSTANT), estimable=says)
 
 
 def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any]]:
     """Return all metrics, with what chance or a constant gives where that is known."""
-    problem, nothing = result.problem, metrics_that_say_nothing(result, constant)
-    known: dict[str, tuple[float | None, str]] = {"auc": (0.5, _CHANCE)}
-    if problem.task == "classification":
-        labels = np.concatenate([site.labels for site in problem.sources])
-        counts = np.unique(labels, return_counts=True)[1]
-        known["accuracy"] = float(counts.max() / counts.sum()), _FREQUENT
-        known["balanced_accuracy"] = 1 / len(counts), _CHANCE
-    elif constant is not None and result.loss.name == "squared":
-        known["rmse"] = constant**0.5, _CONSTANT
+    nothing, known = metrics_that_say_nothing(result, constant), beside_metrics(result, constant)
     found = []
     for row in _records(result.metrics.table):
         name = row["metric"]
-        meaning = _meaning(name, row["better"], problem.label)
+        meaning = _meaning(name, row["better"], result.problem.label)
         beside, says = known.get(name, (None, "")), name not in nothing
         found.append(_figure(row, metric_in_words(name), meaning, beside, estimable=says))
     return found
@@ -309,7 +301,7 @@ def _comparisons(
         gap = {"value": constant["gain"], "low": constant["gain_low"]}
         rows.append(
             {
-                "name": _CONSTANT,
+                "name": CONSTANT,
                 "value": constant["constant"],
                 "estimable": loss["estimable"],
                 "gap": gap | {"high": constant["gain_high"]},
@@ -473,17 +465,6 @@ def _columns(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def _trials(result: SearchResult) -> dict[str, Any]:
-    risks, best = result.risks, result.chosen
-    as_good = [
-        {
-            "trial": number,
-            **{end: estimate_record(risks[number])[end] for end in ("value", "low", "high")},
-            "gap": None
-            if number == best
-            else estimate_record(paired_difference(risks[number], risks[best])),
-        }
-        for number in result.tied[:MOST_TRIALS]
-    ]
     return {
         "asked": result.settings.n_trials,
         "finished": len(finished_trials(result.study)),
@@ -492,7 +473,6 @@ def _trials(result: SearchResult) -> dict[str, Any]:
         "best": result.chosen,
         "alone": len(result.risks) > 1 and result.choice.risk is result.risks[result.chosen],
         "tied": len(result.tied),
-        "as_good": as_good,
         "default_failure": result.default.failure,
     }
 

@@ -345,7 +345,10 @@ def forest(risk: RiskEstimate, most: int = MOST_SITES) -> Figure:
     """
     interval = risk.interval()
     table = _outermost(risk.sources, "estimate", most)[::-1]
-    left, right = _forest_scale(table, interval)
+    # A source that was left out may be far off; the scale is that of the others.
+    used = table[table["left_out"] == ""]
+    used = used if len(used) else table
+    left, right = min(interval[0], used["low"].min()), max(interval[1], used["high"].max())
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
     out = ((table["left_out"] != "") & (table["share"] == 0)).to_numpy()
@@ -411,7 +414,7 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         _log_scale(axes, "x")
         _name_rows(axes, names, first=1)
         beside = axes.get_yaxis_transform()
-        for y, share in enumerate(table["ess"] / table["n"], start=1):
+        for y, share in enumerate(table["ess_share"], start=1):
             axes.text(1.01, y, percent(share), transform=beside, verticalalignment="center")
         axes.text(1.01, 1, "effective", transform=axes.transAxes, verticalalignment="bottom")
     return figure
@@ -486,16 +489,6 @@ def importance(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
     return figure
 
 
-def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of a forest plot's axis, without margin.
-
-    A source that was left out may be far off; the scale is that of the others.
-    """
-    out = sources["left_out"] != ""
-    used = sources if out.all() else sources[~out]
-    return min(interval[0], used["low"].min()), max(interval[1], used["high"].max())
-
-
 def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """Mean and quantiles of every source's weights, which a logarithmic axis can show."""
     rows = {
@@ -517,7 +510,7 @@ def _two_digits(distance: float) -> str:
 # ---------------------------------------------------------------- trials
 
 
-def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
+def history(trials: pd.DataFrame, *, chosen: int) -> Figure:
     """Plot the estimated risk of every trial with its interval, and the best so far.
 
     Trials that cannot be distinguished from the best are blue, the chosen one has a ring; failed
@@ -527,10 +520,12 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
     ----------
     trials : DataFrame
         `ShiftSearch.trials_`.
-    chosen : int, optional
+    chosen : int
         Number of the trial that won, `ShiftSearch.best_index_`.
     """
-    good = _completed(trials, chosen)
+    good = trials[trials["state"] == "COMPLETE"].sort_index()
+    if chosen not in good.index:
+        raise SettingsError(f"chosen must be the number of a completed trial, got {chosen!r}")
     with _canvas(height=3.8) as (figure, axes):
         for tied, name, color in ((False, "worse", _GREY), (True, "tied with the best", _BLUE)):
             rows = good[good["tied_with_best"] == tied]
@@ -547,8 +542,8 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
                 )
         best = good["risk"].cummin()
         axes.step(good.index, best, where="post", color=_RED, linewidth=1.2, label="best so far")
-        if chosen is not None:
-            _ring(axes, [chosen], [good["risk"].to_dict()[chosen]])
+        ring = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.5}
+        axes.plot([chosen], good["risk"][[chosen]], "o", color=_RED, label="chosen", **ring)
         failed = trials.index[trials["state"] == "FAIL"]
         if len(failed):
             # At the bottom, whatever the scale of the risk.
@@ -561,39 +556,10 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
                 transform=axes.get_xaxis_transform(),
                 label="failed",
             )
-        if _is_wide(good["risk"]):
+        # A few very bad trials would hide the differences between the others.
+        if good["risk"].min() > 0 and good["risk"].max() > 10 * good["risk"].min():
             _log_scale(axes, "y")
         axes.locator_params("x", integer=True)
         axes.set(xlabel="trial", title="estimated target risk")
         figure.legend(loc="outside upper left", ncols=3)
     return figure
-
-
-def _completed(trials: pd.DataFrame, chosen: int | None) -> pd.DataFrame:
-    """Return the trials that have a risk, in their order; `chosen` must be one of them."""
-    good = trials[trials["state"] == "COMPLETE"].sort_index()
-    if chosen is not None and chosen not in good.index:
-        raise SettingsError(
-            f"chosen must be the number of a completed trial, got {chosen!r}; a fitted search has "
-            "it as best_index_"
-        )
-    return good
-
-
-def _ring(axes: Axes, x: ArrayLike, y: ArrayLike) -> None:
-    """Mark the chosen trial."""
-    axes.plot(
-        x,
-        y,
-        "o",
-        color=_RED,
-        markersize=11,
-        markerfacecolor="none",
-        markeredgewidth=1.5,
-        label="chosen",
-    )
-
-
-def _is_wide(risks: pd.Series) -> bool:
-    # A few very bad trials would hide the differences between the others.
-    return bool(risks.min() > 0 and risks.max() > 10 * risks.min())

@@ -132,7 +132,9 @@ def special(result: SearchResult) -> str:
     """Say in which columns the rows of the target differ most from those of the sources."""
     problem, found = result.problem, []
     target, *sources = (_named(site.X) for site in (problem.target, *problem.sources))
-    for name, distance in result.shifts.mean(axis=1).to_dict().items():
+    for name, distance in zip(
+        result.shifts.index.astype(str), result.shifts.mean(axis=1), strict=True
+    ):
         column = problem.columns.get(name)
         if column is not None and column.unseen >= _SPECIAL:
             found.append(f"{name}: {percent(column.unseen)} new")
