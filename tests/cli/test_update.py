@@ -420,7 +420,7 @@ def test_classes_in_other_spellings(folder, classes, written):
     third = pd.qcut(wards()["cost"], len(classes), labels=False)
     df["ill"] = np.array(classes, dtype=object)[third]
     df.assign(ill=df["ill"].where(df["ward"] != "C")).to_csv("table.csv", index=False)
-    asked = {"site": "ward", "target": "C", "label": "ill", "model": ["logistic"]}
+    asked = {"site": "ward", "target": ["C"], "label": "ill", "model": ["logistic"]}
     job = prepare_job(TuneOptions(data=Path("table.csv"), **asked), folder / "study.journal")
     own = df.assign(ill=np.array(written)[third], row=range(240)).iloc[80:110][["row", "ill"]]
     own.to_csv("labels.csv", index=False)

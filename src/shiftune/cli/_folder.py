@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +34,7 @@ JOURNAL = "study.journal"
 SETTINGS, COMMAND = "settings.json", "settings.toml"
 BEST, TRIALS, PREDICTIONS = "best.json", "trials.csv", "predictions.csv"
 REPORT, CARD, MODEL = "report.html", "model-card.md", "model"
+SITES, TARGETS = "sites", "targets.csv"
 UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
 
 CHECKSUM = "checksum"
@@ -88,16 +91,57 @@ def command_line() -> str:
     return shlex.join(["shiftune", *sys.argv[1:]])
 
 
+# Names that Windows keeps for devices, and those that other sites may have.
+_ODD_NAME = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*-[0-9a-f]{8}", re.IGNORECASE)
+_LONGEST_NAME = 60
+
+
+def folder_names(sites: Sequence[str]) -> dict[str, str]:
+    """Return a name for the folder of every site, different and safe on any file system.
+
+    >>> folder_names(["A", "St. John's", ".."])
+    {'A': 'A', "St. John's": 'St._John_s-bbb9e4d7', '..': 'site-5ec1f7e7'}
+    """
+    plain = {
+        site: re.sub(r"[^\w.-]+", "_", site)[:_LONGEST_NAME].strip("._-") or "site"
+        for site in sites
+    }
+    alike = Counter(name.casefold() for name in plain.values())  # one folder on some systems
+    found = {}
+    for site, name in plain.items():
+        if name != site or alike[name.casefold()] > 1 or _ODD_NAME.fullmatch(name):
+            name += f"-{hashlib.sha256(site.encode(errors='surrogatepass')).hexdigest()[:8]}"
+        found[site] = name
+    return found
+
+
 class ResultFolder:
-    """Folder of the results of one job, which several runs may continue; it may not exist yet."""
+    """Folder of the results of one job, which several runs may continue; it may not exist yet.
+
+    That of several targets has a folder of the same kind for each, but without the `study` and its
+    settings, which they share.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.journal = path / JOURNAL
+        self.path = self.study = path
+        above = path.absolute().parent
+        if above.name == SITES and not (path / SETTINGS).exists():
+            self.study = above.parent if (above.parent / SETTINGS).exists() else path
+        self.journal = self.study / JOURNAL
 
     def settings(self) -> dict[str, Any]:
         """Return the content of settings.json."""
-        return read_json(self.path / SETTINGS)
+        return read_json(self.study / SETTINGS)
+
+    def sites(self) -> dict[str, ResultFolder]:
+        """Return the folder of every target: of one alone, this one."""
+        targets = self.settings()["options"]["target"]
+        if len(targets) == 1:
+            return {targets[0]: self}
+        names = folder_names(targets)
+        if self.study == self.path:
+            return {site: ResultFolder(self.path / SITES / name) for site, name in names.items()}
+        return {site: self for site, name in names.items() if name == self.path.absolute().name}
 
     @property
     def last_command(self) -> str:
@@ -130,8 +174,13 @@ class ResultFolder:
             return None
         if any(best.get(name) != value for name, value in asked.items()):
             return None
-        files = [TRIALS, PREDICTIONS, CARD, best["model_file"], *[REPORT] * self.can_report()]
-        return best if all((self.path / name).exists() for name in files) else None
+        files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
+        files.append(TARGETS if "targets" in best else CARD)
+        inside = [t["folder"] for t in best.get("targets", ()) if t["folder"] is not None]
+        whole = all((self.path / name).exists() for name in files) and all(
+            ResultFolder(self.path / name).complete(trials, asked) for name in inside
+        )
+        return best if whole else None
 
     def completed(self, trials: int = 1) -> dict[str, Any]:
         """Return the content of `BEST`; an error if it has fewer trials, or is not complete."""

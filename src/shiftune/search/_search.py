@@ -214,9 +214,10 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
             self._forget()
             check_given(self.estimator, self.space)
             problem = self._problem(X, y, groups, X_target, sample_weight)
-            if len(problem.targets) > 1 and self.storage is None:
-                if reason := check_settings(self._params(), problem).one_target:
-                    return self._fit_each(problem, reason)
+            several = len(problem.targets) > 1 and self.storage is None
+            reason = check_settings(self._params(), problem).one_target if several else ""
+            if reason:
+                return self._fit_each(problem, reason)
             self.add_trials(problem)
             return self.refit()
 
