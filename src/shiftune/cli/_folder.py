@@ -100,17 +100,15 @@ def folder_names(sites: Sequence[str]) -> dict[str, str]:
     """Return a name for the folder of every site, different and safe on any file system.
 
     >>> folder_names(["A", "St. John's", ".."])
-    {'A': 'A', "St. John's": 'St._John_s-bbb9e4d7', '..': 'site-5ec1f7e7'}
+    {'A': 'A', "St. John's": 'site-St._John_s-bbb9e4d7', '..': 'site--5ec1f7e7'}
     """
-    plain = {
-        site: re.sub(r"[^\w.-]+", "_", site)[:_LONGEST_NAME].strip("._-") or "site"
-        for site in sites
-    }
+    plain = {site: re.sub(r"[^\w.-]+", "_", site)[:_LONGEST_NAME].strip("._-") for site in sites}
     alike = Counter(name.casefold() for name in plain.values())  # one folder on some systems
     found = {}
     for site, name in plain.items():
         if name != site or alike[name.casefold()] > 1 or _ODD_NAME.fullmatch(name):
-            name += f"-{hashlib.sha256(site.encode(errors='surrogatepass')).hexdigest()[:8]}"
+            digest = hashlib.sha256(site.encode(errors="surrogatepass")).hexdigest()[:8]
+            name = f"site-{name}-{digest}"
         found[site] = name
     return found
 

@@ -123,7 +123,7 @@ class SiteModels:
         """Return the site of every row."""
         if self.column is None:
             return pd.Series("", part.index, dtype=object)
-        names = as_text(part[self.column]).str.strip()
+        names = as_text(part[self.column]).replace("", None)
         if missing := int(names.isna().sum()):
             raise DataError(f"{count(missing, 'row')} of the table have no site in {self.column!r}")
         return names

@@ -273,7 +273,7 @@ class TuneJob:
         """Return the job of one of the targets; the search has a result."""
         if not self.problem.target_rows:
             return self
-        identifiers = self.identifiers.iloc[self.places[site]]
+        identifiers = self.identifiers.iloc[self.places[site]].reset_index(drop=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
             search = self.search.at(site)

@@ -155,8 +155,8 @@ def list_updates(path: Path, as_json: bool) -> None:
         }
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif len(sites) > 1 and updated:
-        last = {own.path: own.updates.records[-1:] for own in updated.values()}
-        show_updated(screen(), {path: record for path, (record,) in last.items()})
+        every = [own.updates for own in updated.values()]
+        show_updated(screen(), {each.state(each.finished[-1]): each.records[-1] for each in every})
     else:
         updates = ResultFolder(path).updates
         show_updates(screen(), path, updates.records, updates.unfinished)
