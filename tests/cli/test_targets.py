@@ -43,7 +43,18 @@ def flat(done):
     return " ".join(done.output.split())
 
 
-USUAL = "tune wards.csv --site ward --label cost --model ridge --out run".split()
+USUAL = [
+    "tune",
+    "wards.csv",
+    "--site",
+    "ward",
+    "--label",
+    "cost",
+    "--model",
+    "ridge",
+    "--out",
+    "run",
+]
 
 
 def save_overview(result, path, *, table=None, pages=None):
