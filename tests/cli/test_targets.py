@@ -43,18 +43,8 @@ def flat(done):
     return " ".join(done.output.split())
 
 
-USUAL = [
-    "tune",
-    "wards.csv",
-    "--site",
-    "ward",
-    "--label",
-    "cost",
-    "--model",
-    "ridge",
-    "--out",
-    "run",
-]
+USUAL = ["tune", "wards.csv", "--site", "ward", "--label", "cost", "--model", "ridge"]
+USUAL += ["--out", "run"]
 
 
 def save_overview(result, path, *, table=None, pages=None):

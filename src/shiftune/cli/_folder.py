@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ import pandas as pd
 
 from shiftune._files import atomic_write
 from shiftune._provenance import RESULT_FORMAT, check_format
+from shiftune._wording import listed
 from shiftune.cli._console import note
 from shiftune.cli._options import TuneOptions
 from shiftune.errors import ProblemError, StorageError
@@ -328,3 +329,63 @@ class Updates:
             }
             write_json(state / UPDATE, content)
         return self.record(number)
+
+
+# ---------------------------------------------------------------- tables in the folder
+
+ROW = "row"
+
+
+def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """Prepend identifier columns, renaming prediction columns on a clash."""
+    free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
+    if ours := [other for name, other in free.items() if name != other]:
+        note(
+            "identifiers have names of columns that shiftune writes to the predictions; these are "
+            f"called {listed(ours)} there"
+        )
+    return pd.concat([identifiers, found.rename(columns=free)], axis=1)
+
+
+def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
+    """Return a name that is not taken: the same one, or with "_" behind it."""
+    return name if name not in taken else free_name(f"{name}_", taken)
+
+
+# A lone sign is shown as it is.
+FORMULA = re.compile(r"[=+\-@\t\r].", re.DOTALL)
+NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*%?\Z", re.IGNORECASE)
+
+
+def safe_text(value: Any) -> Any:
+    """Put an apostrophe before text that begins like a formula; anything else stays as it is.
+
+    >>> [safe_text(each) for each in ("=1+1", "-2.5", "-", "@SUM(A1)", -3.0, "B-7")]
+    ["'=1+1", '-2.5', '-', "'@SUM(A1)", -3.0, 'B-7']
+    """
+    if not isinstance(value, str) or not FORMULA.match(value) or NUMBER.match(value):
+        return value
+    return f"'{value}"
+
+
+def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Escape texts and column names that a spreadsheet would run; a note names what changed."""
+    found = frame.copy()
+    changed = []
+    for at, name in enumerate(frame.columns):
+        column = frame.iloc[:, at]
+        if column.dtype.kind not in "biufcmM":
+            values = column.tolist()
+            safe = [safe_text(value) for value in values]
+            if any(now is not value for now, value in zip(safe, values, strict=True)):
+                found.isetitem(at, safe)
+                changed.append(str(name))
+    names = [safe_text(name) for name in frame.columns]
+    changed += [str(name) for name, safe in zip(frame.columns, names, strict=True) if name != safe]
+    if changed:
+        note(
+            f"text in {listed(dict.fromkeys(changed))} begins like a formula of a spreadsheet and "
+            "is written with ' before it; --no-safe-csv writes it as it is"
+        )
+    found.columns = pd.Index(names, name=frame.columns.name)
+    return found

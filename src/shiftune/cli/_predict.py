@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -22,7 +21,14 @@ from shiftune import _interrupts
 from shiftune._files import atomic_write, make_temporary_folder, remove_temporary_folder
 from shiftune._wording import count, how_to_install, listed, printable
 from shiftune.cli._console import note, notes_for_warnings
-from shiftune.cli._folder import ResultFolder, check_free, writing_to
+from shiftune.cli._folder import (
+    ROW,
+    ResultFolder,
+    check_free,
+    safe_for_spreadsheets,
+    with_identifiers,
+    writing_to,
+)
 from shiftune.columns._column import as_text
 from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, MissingPackageError, SettingsError
@@ -40,7 +46,6 @@ FEWEST_COMPARED = 50
 MOST_SITES = 8
 # Rows of a sheet, its header included.
 MOST_EXCEL_ROWS = 1_048_576
-ROW = "row"
 Parts = Iterator[pd.DataFrame]
 
 
@@ -219,64 +224,6 @@ def _predicted(models: SiteModels, rows: NewRows, source: TableFile, level: floa
         found = pd.concat(of_models).loc[part.index] if len(of_models) > 1 else of_models[0]
         found.insert(0, ROW, part.index)
         yield with_identifiers(part[there], found)
-
-
-# ---------------------------------------------------------------- columns
-
-
-def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """Prepend identifier columns, renaming prediction columns on a clash."""
-    free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
-    if ours := [other for name, other in free.items() if name != other]:
-        note(
-            "identifiers have names of columns that shiftune writes to the predictions; these are "
-            f"called {listed(ours)} there"
-        )
-    return pd.concat([identifiers, found.rename(columns=free)], axis=1)
-
-
-def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
-    """Return a name that is not taken: the same one, or with "_" behind it."""
-    return name if name not in taken else free_name(f"{name}_", taken)
-
-
-# A lone sign is shown as it is.
-FORMULA = re.compile(r"[=+\-@\t\r].", re.DOTALL)
-NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*%?\Z", re.IGNORECASE)
-
-
-def safe_text(value: Any) -> Any:
-    """Put an apostrophe before text that begins like a formula; anything else stays as it is.
-
-    >>> [safe_text(each) for each in ("=1+1", "-2.5", "-", "@SUM(A1)", -3.0, "B-7")]
-    ["'=1+1", '-2.5', '-', "'@SUM(A1)", -3.0, 'B-7']
-    """
-    if not isinstance(value, str) or not FORMULA.match(value) or NUMBER.match(value):
-        return value
-    return f"'{value}"
-
-
-def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """Escape texts and column names that a spreadsheet would run; a note names what changed."""
-    found = frame.copy()
-    changed = []
-    for at, name in enumerate(frame.columns):
-        column = frame.iloc[:, at]
-        if column.dtype.kind not in "biufcmM":
-            values = column.tolist()
-            safe = [safe_text(value) for value in values]
-            if any(now is not value for now, value in zip(safe, values, strict=True)):
-                found.isetitem(at, safe)
-                changed.append(str(name))
-    names = [safe_text(name) for name in frame.columns]
-    changed += [str(name) for name, safe in zip(frame.columns, names, strict=True) if name != safe]
-    if changed:
-        note(
-            f"text in {listed(dict.fromkeys(changed))} begins like a formula of a spreadsheet and "
-            "is written with ' before it; --no-safe-csv writes it as it is"
-        )
-    found.columns = pd.Index(names, name=frame.columns.name)
-    return found
 
 
 # ---------------------------------------------------------------- files

@@ -39,6 +39,7 @@ from shiftune.cli._folder import (
     MODEL,
     PREDICTIONS,
     REPORT,
+    ROW,
     SETTINGS,
     SITES,
     TARGETS,
@@ -46,6 +47,8 @@ from shiftune.cli._folder import (
     ResultFolder,
     Updates,
     command_line,
+    safe_for_spreadsheets,
+    with_identifiers,
     write_json,
     writing_to,
 )
@@ -56,7 +59,6 @@ from shiftune.cli._options import (
     settings_text,
     values_of,
 )
-from shiftune.cli._predict import MOST_SITES, ROW, safe_for_spreadsheets, with_identifiers
 from shiftune.cli._screen import (
     show_answer,
     show_overlap,
@@ -375,10 +377,7 @@ def expected_at(folder: ResultFolder, sites: Mapping[str, pd.DataFrame]) -> Iter
         yield f"{count(len(sites), 'new site')} without an estimate: {error}"
         return
     loss = loss_in_words(job.search.result_.loss.name)
-    for place, (site, X) in enumerate(sites.items()):
-        if place >= MOST_SITES:
-            yield f"{count(len(sites) - place, 'more site')} are new"
-            return
+    for site, X in sites.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
             try:

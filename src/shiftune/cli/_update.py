@@ -23,13 +23,15 @@ from shiftune.cli._console import note, notes_for_warnings, screen, show_note
 from shiftune.cli._folder import (
     LABELS,
     PREDICTIONS,
+    ROW,
     SITES,
     ResultFolder,
     Updates,
     command_line,
+    free_name,
     writing_to,
 )
-from shiftune.cli._predict import ROW, WRITERS, free_name
+from shiftune.cli._predict import WRITERS
 from shiftune.cli._screen import MOST_SITES, show_update, show_updated, show_updates
 from shiftune.cli._tune import TuneJob, predictions, reopened, table_model, write_site
 from shiftune.columns import Columns
