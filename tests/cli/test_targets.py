@@ -277,8 +277,8 @@ def test_a_plan_of_labels_is_filled_in_and_read_back(tuned, run):
     for site, n in counts.items():
         record = read_json(tuned / "run/sites" / site / "updates/1/update.json")
         assert (record["target"], record["labels"]) == (site, n)
-        assert f"{site} {n}" in output
-    assert flat(run("update", "run")) in output
+        assert f"{site} 1 {n}" in output
+    assert all(f"{site} 1 {n} " in flat(run("update", "run")) for site, n in counts.items())
     records = json.loads(run("update", "run", "--json").stdout)["updates"]
     assert {each["target"]: each["labels"] for each in records} == counts.to_dict()
     run("label-plan", "run", "--n", 20, "--out", "more.csv")

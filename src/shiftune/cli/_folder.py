@@ -301,9 +301,9 @@ class Updates:
         return found | {"current": found["of_result"] == self.fingerprint}
 
     @property
-    def records(self) -> list[dict[str, Any]]:
-        """Contents of `UPDATE` of the finished states."""
-        return [self.record(number) for number in self.finished]
+    def states(self) -> dict[Path, dict[str, Any]]:
+        """Folders of the finished states, with the contents of `UPDATE`."""
+        return {self.state(number): self.record(number) for number in self.finished}
 
     def write(
         self,

@@ -339,38 +339,25 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
     console.print(f"\nIn {state}: {', '.join(files)}")
 
 
-def show_updated(console: Console, states: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Show what labels have changed at several targets, a line each."""
-    loss = loss_in_words(next(iter(states.values()))["loss"])
-    grid = grid_of("site", ">labels", f">{loss} without", ">with", "gain (95 % interval)", "model")
-    for record in states.values():
-        grid.add_row(
-            shortened(record["target"], 24),
-            str(record["labels"]),
-            number(record["before"]["value"], 4),
-            number(record["after"]["value"], 4),
-            estimate_in_words(record["gain"]),
-            updated_model(record),
-        )
-    console.print(grid)
-    console.print(f"\nIn {listed(map(str, states), MOST_SITES, quoted=False)}")
-
-
 def show_updates(
-    console: Console, folder: Path, states: Sequence[Mapping[str, Any]], unfinished: Sequence[int]
+    console: Console,
+    folder: Path,
+    states: Mapping[Path, Mapping[str, Any]],
+    unfinished: Sequence[int],
 ) -> None:
-    """Show all updates of a folder in a table."""
+    """Show all updates of a folder in a table; their own folders name them."""
     if not states:
         console.print(
             f"{folder} has no updates; shiftune label-plan {folder} --n 30 draws rows to label"
         )
     else:
-        loss = loss_in_words(states[-1]["loss"])
-        grid = grid_of(
-            ">update", ">labels", f">{loss} without", ">with", "gain (95 % interval)", "model"
-        )
-        for state in states:
+        last = {state["target"]: path for path, state in states.items()}
+        loss = loss_in_words(states[max(last.values())]["loss"])
+        names = [">update", ">labels", f">{loss} without", ">with", "gain (95 % interval)", "model"]
+        grid = grid_of(*["site"] * (len(last) > 1), *names)
+        for state in states.values():
             grid.add_row(
+                *[shortened(state["target"], 24)] * (len(last) > 1),
                 str(state["number"]),
                 str(state["labels"]),
                 number(state["before"]["value"], 4),
@@ -379,12 +366,13 @@ def show_updates(
                 Text(updated_model(state), style="" if state["current"] else "dim"),
             )
         console.print(grid)
-        if not states[-1]["current"]:
-            path = folder / "updates" / str(states[-1]["number"]) / "labels.csv"
-            show_note(
-                console,
-                f"the search in {folder} has gone on since: update {states[-1]['number']} is of "
-                f"an earlier model; for the present one: shiftune update {folder} {path}",
-            )
+        for path in last.values():
+            if not states[path]["current"]:
+                show_note(
+                    console,
+                    f"the search in {folder} has gone on since: update {path.name} is of an "
+                    f"earlier model; for the present one: shiftune update {folder} "
+                    f"{path / 'labels.csv'}",
+                )
     for each in unfinished:
         show_note(console, f"update {each} was not finished; the next update replaces it")

@@ -191,7 +191,7 @@ def report(path: Path, moved: Mapping[str, Path | None]) -> None:
         raise StorageError(f"{lost}; run this first: {folder.last_command}")
     with notes_for_warnings(), only_search_of(folder.journal):
         write_results(folder, reopened(folder, moved))
-    if states := folder.updates.records:
+    if states := folder.updates.states:
         show_updates(screen(), path, states, ())
     typer.echo(f"Written to {path / REPORT}")
 
@@ -513,7 +513,8 @@ def write_result(
     if folder.can_report():
         with writing_to(path, OUT), atomic_write(path / REPORT) as part:
             if targets is None:
-                search.report(part, settings=origin, updates=Updates(path, best).records)
+                updates = list(Updates(path, best).states.values())
+                search.report(part, settings=origin, updates=updates)
             else:
                 pages = {s: f"{f}/{REPORT}" for s, f in targets["folder"].dropna().items()}
                 save_overview(search.result_, part, table=targets, pages=pages)

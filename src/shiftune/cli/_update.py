@@ -7,7 +7,6 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from shiftune._wording import alike, count, listed, number, shortened
 from shiftune.cli._console import note, notes_for_warnings, screen, show_note
 from shiftune.cli._folder import (
     LABELS,
-    PREDICTIONS,
     ROW,
     SITES,
     ResultFolder,
@@ -32,15 +30,13 @@ from shiftune.cli._folder import (
     writing_to,
 )
 from shiftune.cli._predict import WRITERS
-from shiftune.cli._screen import MOST_SITES, show_update, show_updated, show_updates
+from shiftune.cli._screen import MOST_SITES, show_update, show_updates
 from shiftune.cli._tune import TuneJob, predictions, reopened, table_model, write_site
 from shiftune.columns import Columns
 from shiftune.columns._column import TREND, as_text
 from shiftune.columns._formats import read_numbers, without_zeros
 from shiftune.errors import DataError, SettingsError, StorageError
-from shiftune.models import load_model
 from shiftune.models._by_name import ColumnReader
-from shiftune.models._storing import PICKLED
 from shiftune.problem._site import rows_of
 from shiftune.report._summary import estimate_record, risk_record, sentence, update_record
 from shiftune.risk import by_group, estimate
@@ -55,9 +51,9 @@ from shiftune.tables import read_as_written, read_file
 MOST_NAMED = 2
 # Relative difference of two numbers that are the same, as spreadsheets write them.
 SAME_NUMBER = 1e-5
-# Relative difference of predictions up to which two models are the same: other machines and
-# versions of libraries sum in another order.
-SAME_PREDICTION = 1e-6
+# Relative difference of weights that are the same: other machines and versions of libraries sum in
+# another order.
+SAME_WEIGHT = 1e-6
 Moved = Mapping[str, Path | None]
 
 # ---------------------------------------------------------------- the commands
@@ -148,20 +144,14 @@ def _plan(
 def list_updates(path: Path, as_json: bool) -> None:
     """Show the updates of a result so far."""
     sites = ResultFolder(path).sites()  # an error where this is not the folder of a result
-    updated = {site: own for site, own in sites.items() if own.updates.finished}
+    every = [own.updates for own in sites.values()]
+    states = {path: record for updates in every for path, record in updates.states.items()}
+    unfinished = [number for updates in every for number in updates.unfinished]
     if as_json:
-        every = [own.updates for own in sites.values()]
-        found = {
-            "updates": [record for updates in every for record in updates.records],
-            "unfinished": [number for updates in every for number in updates.unfinished],
-        }
+        found = {"updates": list(states.values()), "unfinished": unfinished}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    elif len(sites) > 1 and updated:
-        every = [own.updates for own in updated.values()]
-        show_updated(screen(), {each.state(each.finished[-1]): each.records[-1] for each in every})
     else:
-        updates = ResultFolder(path).updates
-        show_updates(screen(), path, updates.records, updates.unfinished)
+        show_updates(screen(), path, states, unfinished)
 
 
 def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
@@ -181,7 +171,7 @@ def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
         ((state, record),) = states.items()
         show_update(screen(), record, state)
     else:
-        show_updated(screen(), states)
+        show_updates(screen(), path, states, ())
 
 
 def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[Path, dict[str, Any]]:
@@ -226,8 +216,8 @@ def _updated_site(
     problem = job.problem
     kind = float if problem.task == "regression" else problem.classes.dtype
     positions, y = np.array(list(labels)), np.array(list(labels.values()), dtype=kind)
-    result = job.search.result_
-    model = _stored_model(folder, best, job)
+    result, model = job.search.result_, job.search.predictor_
+    _check_members(folder, best, result.choice.weights)
     X = rows_of(problem.target.X, positions)
     target = problem.target
     groups = None if target.groups is None else target.groups[positions]
@@ -256,6 +246,20 @@ def _updated_site(
         predictions(job, updated.predictor_, used),
         record,
     )
+
+
+def _check_members(
+    folder: ResultFolder, best: Mapping[str, Any], weights: Mapping[int, float]
+) -> None:
+    """Refuse to update another model than that of the folder."""
+    members = {member["trial"]: member["weight"] for member in best["members"]}
+    if weights.keys() != members.keys() or not all(
+        np.isclose(weights[trial], members[trial], rtol=SAME_WEIGHT) for trial in members
+    ):
+        raise StorageError(
+            f"the model in {folder.path} is not the one of its trials: with the packages installed "
+            f"now, shiftune chooses other models; shiftune report {folder.study} writes it again"
+        )
 
 
 def _without_known(given: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
@@ -303,48 +307,6 @@ def _compared(
         about["low"] = max(about["low"], 0.0)
     low, high = Estimate(own.value - first.value, total, dof).interval()
     return found | {"mean_loss": about, "agrees": bool(low <= 0 <= high)}
-
-
-# ---------------------------------------------------------------- the stored model
-
-
-def _stored_model(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> Any:
-    """Return the stored model of a search that is open again, if it is the one of its trials.
-
-    A pickled model is fitted again instead, since loading it would execute code.
-    """
-    members = {member["trial"]: member["weight"] for member in best["members"]}
-    weights = job.search.result_.choice.weights
-    if weights.keys() != members.keys() or not all(
-        np.isclose(weights[trial], members[trial], rtol=SAME_PREDICTION) for trial in members
-    ):
-        raise StorageError(_other_model(folder, "chooses other models"))
-    if best["model_file"].endswith(PICKLED):
-        return job.search.predictor_
-    model = load_model(folder.path / best["model_file"]).predictor
-    labelled = job.problem.target_labelled if job.options.use_target_labels else None
-    now = StringIO(predictions(job, model, labelled).to_csv(index=False))
-    if not _same(pd.read_csv(folder.path / PREDICTIONS), pd.read_csv(now)):
-        raise StorageError(_other_model(folder, f"does not predict what {PREDICTIONS} holds"))
-    return model
-
-
-def _other_model(folder: ResultFolder, what: str) -> str:
-    return (
-        f"the model in {folder.path} is not the one of its trials: with the packages installed "
-        f"now, shiftune {what}; shiftune report {folder.path} writes the model again"
-    )
-
-
-def _same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    if list(one) != list(other) or len(one) != len(other):
-        return False
-    return all(
-        np.allclose(one[name], other[name], rtol=SAME_PREDICTION, equal_nan=True)
-        if one[name].dtype.kind in "iuf" and other[name].dtype.kind in "iuf"
-        else one[name].equals(other[name])
-        for name in one
-    )
 
 
 # ---------------------------------------------------------------- labels in a file
