@@ -609,6 +609,8 @@ class ShiftProblem:
                 digest.update(b"groups" + site.groups.astype("<i8").tobytes())
             if site.sample_weight is not None:
                 digest.update(b"weights" + site.sample_weight.astype("<f8").tobytes())
+        for name, rows in self.target_rows.items():
+            digest.update(name.encode() + b"\0" + rows.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def diagnose(

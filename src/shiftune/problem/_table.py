@@ -119,6 +119,13 @@ class TableSettings:
         """What to do if classes are a quantity."""
         return f"if it is a quantity, use {self.option('task', 'regression')}"
 
+    @property
+    def hidden_labels(self) -> str:
+        """What to do with labels of the target that are set aside."""
+        if types.is_list_like(self.target) and len(self.target) > 1:
+            return "to use them, update each target by its own: search.at(site).update(X, y)"
+        return f"to use them: {self.option('target_labels', 'use')}"
+
 
 class ReadTable(NamedTuple):
     """Sites of a table, before they are checked; `columns` is None where nothing is decided."""
@@ -366,7 +373,7 @@ def _target_names(
             "by its labels: search.at(site).update(X, y), shiftune update"
         )
     check_names([name for name in names if name not in found], listed(found, 3, quoted=False))
-    return list(dict.fromkeys(found))
+    return sorted(set(found))  # their order decides nothing
 
 
 def _as_one_site(
@@ -473,7 +480,7 @@ def _read_labels(
         labels = labels.astype(object)
         labels[own.index] = own
         return labels.infer_objects(), task
-    advice = f"to use them: {settings.option('target_labels', 'use')}"
+    advice = settings.hidden_labels
     if task == "classification" and (new := {*own.unique()} - {*given.unique()}):
         shown = listed(sorted(map(str, new)), 4)
         advice = f"they cannot be used as they are: no source has the class(es) {shown}"
@@ -486,8 +493,7 @@ def _labels_as_given(
 ) -> pd.Series:
     """Return labels of which whole numbers are integers; hidden ones make no others fractions."""
     if (hidden := int(column[inside].count())) and settings.target_labels == "hide":
-        advice = f"to use them: {settings.option('target_labels', 'use')}"
-        notes.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
+        notes.append(f"{count(hidden, 'label')} of the target set aside; {settings.hidden_labels}")
     parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
     whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
     labels: pd.Series = pd.concat(whole).reindex(column.index)
