@@ -153,12 +153,14 @@ class TableSize(NamedTuple):
     """Size of the data that a model is fitted to, which limits what it may cost.
 
     `rows` is the fewest that any fit has, `columns` the number after `preparation`, `outside` the
-    share of the target's rows with a value beyond those of all sources.
+    share of the target's rows with a value beyond those of all sources, `trees` the number that
+    are boosted in a round: one for each of three and more classes.
     """
 
     rows: int
     columns: int
     outside: float = 0.0
+    trees: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,8 @@ def _calibrated(classifier: Any) -> Any:
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
-_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, **_ONE_THREAD}
+# LightGBM's own choice between histograms by rows and by columns depends on a measured time.
+_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, "max_bin": 63, **_ONE_THREAD}
 
 
 def _both(stem: str) -> dict[Task, str]:
@@ -277,9 +280,10 @@ MODELS: dict[ModelName, KnownModel] = complete(
 AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 
 # Boosted trees of a model: rows times columns times trees stay below this, so that a fit, and a
-# prediction of 10,000 rows, take less than a second; but this many trees may always be grown.
-_CELLS_OF_ALL_TREES = 6_000_000
-_ENOUGH_TREES = 200
+# prediction of 10,000 rows, take less than half a second; but this many rounds may always be grown.
+# Twice as many, with half the least rate, were no better (`benchmarks/results/boosted.md`).
+_CELLS_OF_ALL_TREES = 3_000_000
+_ENOUGH_ROUNDS = 100
 # Rows times columns of a tree of "extra_trees": 100 trees of 5000 rows in 20 columns take a second.
 # Of more rows every tree draws its own.
 _CELLS_PER_TREE = 100_000
@@ -360,8 +364,8 @@ def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
     for trees in ("n_estimators", "max_iter"):
         if isinstance(grown := space.get(trees), IntDistribution):
-            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) or 1)
-            most = min(grown.high, max(most, _ENOUGH_TREES))
+            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) * size.trees or 1)
+            most = min(grown.high, max(most, _ENOUGH_ROUNDS))
             space[trees] = IntDistribution(grown.low, most, log=grown.log)
     if "degree" in space:
         if size.columns <= _MOST_SQUARED and size.outside <= _MOST_OUTSIDE:

@@ -260,7 +260,10 @@ def table_size(problem: ShiftProblem) -> TableSize:
     Z = prepared.fit_transform(X)
     own = prepared.transform(problem.target.X)
     outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)
-    return TableSize(int(rows.sum() - left_out), int(Z.shape[1]), float(outside.mean()))
+    classes = len(problem.classes)
+    return TableSize(
+        int(rows.sum() - left_out), Z.shape[1], float(outside.mean()), classes if classes > 2 else 1
+    )
 
 
 # ---------------------------------------------------------------- whose trial is next
