@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.conftest import fewer_checks, save_report
+from tests.cli.conftest import save_report
 from typer.testing import CliRunner
 
 import shiftune.report
@@ -55,7 +55,7 @@ def save_overview(result, path, *, table=None, pages=None):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("wards")
-    with fewer_checks() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.chdir(path)
         patched.setattr(shiftune.report, "save_report", save_report)
         patched.setattr(_tune, "save_overview", save_overview)
