@@ -696,6 +696,8 @@ def _about_categories(column: Column, strange: pd.Series, given: pd.Series) -> s
     """Say why texts are not read as numbers, and that many categories are told apart in part."""
     share, texts, many = len(strange) / len(given), strange.unique(), column.distinct
     rare = "; rare ones share one category" if many > _MANY_CATEGORIES else ""
+    if share < 1 and strange.astype(str).str.endswith(("%", "‰")).all():
+        return f"per cents beside shares ({texts[0]!r}): write all in one way. Read as categories"
     if share >= 0.5:
         return f"{many} different texts{rare}" if rare else ""
     if not _are_many(strange, given):
