@@ -159,14 +159,7 @@ def test_rows_without_label_are_not_drawn(df, tmp_path, monkeypatch):
             {"target": "B", "target_labels": "use", "missing_labels": "drop", "most_rows": 50},
             "50 labelled rows, .* a draw of 50 rows has no room for others",
         ),
-        (
-            {
-                "data": pd.DataFrame({"site": list("BB"), "y": None}),
-                "missing_labels": "drop",
-                "most_rows": 1,
-            },
-            "the table has no row with a label",
-        ),
+        ({"target": "E", "most_rows": 300}, "no site 'E'"),
     ],
 )
 def test_errors_name_what_to_do(df, change, words):

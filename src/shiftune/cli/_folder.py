@@ -352,16 +352,16 @@ def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
     return name if name not in taken else free_name(f"{name}_", taken)
 
 
-# A lone sign is shown as it is.
-FORMULA = re.compile(r"[=+\-@\t\r].", re.DOTALL)
+# A lone sign is shown as it is. The last four are wide forms of the first, for East Asian Excel.
+FORMULA = re.compile(r"[=+\-@\t\r\uff1d\uff0b\uff0d\uff20].", re.DOTALL)
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*%?\Z", re.IGNORECASE)
 
 
 def safe_text(value: Any) -> Any:
     """Put an apostrophe before text that begins like a formula; anything else stays as it is.
 
-    >>> [safe_text(each) for each in ("=1+1", "-2.5", "-", "@SUM(A1)", -3.0, "B-7")]
-    ["'=1+1", '-2.5', '-', "'@SUM(A1)", -3.0, 'B-7']
+    >>> [safe_text(each) for each in ("=1+1", "-2.5", "-", "@SUM(A1)", -3.0, "B-7", "\uff1d1")]
+    ["'=1+1", '-2.5', '-', "'@SUM(A1)", -3.0, 'B-7', "'\uff1d1"]
     """
     if not isinstance(value, str) or not FORMULA.match(value) or NUMBER.match(value):
         return value
