@@ -118,6 +118,16 @@ class TestPicture:
         words = _wording.figure_in_words(rmse)
         assert first["says"] == f"{words[0]} ({words[1]})"
 
+    def test_it_shows_what_can_be_estimated(self, result):
+        rmse, r2, loss = summary(result)["figures"]
+        assert [each["constant"] is None for each in (rmse, r2, loss)] == [False, True, False]
+        for figures, title in (
+            ([rmse | {"estimable": False}, r2, loss], "squared error"),
+            ([rmse | {"estimable": False}, r2], "RMSE"),
+            ([rmse | {"value": None}, r2], "R2"),
+        ):
+            assert _summary._picture(result, figures)["title"] == title
+
     def test_plain_cross_validation_knows_the_sites(self):
         """A column gives the site away, and with it the site's level."""
         rng = np.random.default_rng(0)
@@ -195,7 +205,8 @@ class TestIntervalsThatSayNothing:
         (brier,) = (metric for metric in document["metrics"] if metric["name"] == "brier")
         assert brier["constant"] < 0.25
         assert brier["estimable"] == (brier["high"] <= 3 * brier["constant"])
-        row = document["picture"]["rows"][0]
+        picture = _summary._picture(search.result_, [unknown[0]])
+        row = picture["rows"][0]
         assert (row["values"], row["low"], row["says"]) == ([], None, "cannot be estimated")
         (check,) = (c for c in document["checks"] if c["name"] == "error can be estimated")
         assert check["advice"].startswith("Add sites")

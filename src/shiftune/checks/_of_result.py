@@ -50,20 +50,7 @@ from shiftune.search._trial import finished_trials
 def run_checks(result: SearchResult) -> Checks:
     """Check what can make a result worthless; the checks print as text.
 
-    - "better than a constant": has the final model any skill at sites it has not seen?
-    - "error can be estimated": are the intervals informative?
-    - "label leakage": is one column alone nearly as good as the model?
-    - "overlap": do the sources cover the target?
-    - "extrapolation": does the estimate depend on how it is continued beyond the sources?
-    - "class frequencies": would another frequency explain the target's rows?
-    - "concept shift between sites": would the loss be lower if the model knew the site?
-    - "site heterogeneity": do the sources agree about the chosen model's risk?
-      (`shiftune.risk.heterogeneity_of`);
-    - "no source decides alone": the estimate without each source;
-    - "enough sites and rows": few sites, rare classes, one giant site, heavy tails;
-    - "enough trials": did the search end early, or did trials of a model fail?
-
-    `judgement` sums them up.
+    `docs/checks.md` has a table of them; `judgement` sums them up.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."

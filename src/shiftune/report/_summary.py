@@ -251,8 +251,13 @@ def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any
 
 
 def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what one axis shows: the first figure that is known, and what to compare it with."""
-    shown = next(figure for figure in figures if figure["value"] is not None)
+    """Return what one axis shows: a figure, and what to compare it with.
+
+    It is the first that can be estimated and compared with chance or a constant, if there is one.
+    """
+    known = [figure for figure in figures if figure["value"] is not None]
+    telling = (f for f in known if f["estimable"] and f["constant"] is not None)
+    shown = next(telling, known[0])
     name, known = shown["name"], shown["estimable"]
     metrics, own = result.metrics.by_site["value"], result.risk.sources["estimate"]
     values = {

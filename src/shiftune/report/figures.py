@@ -398,18 +398,20 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         ``problem.diagnose()``.
     """
     names = list(_outermost(overlap.table, "ess_share", most).index)[::-1]
-    spread = _weight_quantiles({name: overlap.weights[name] for name in names})
+    shown = [overlap.weights[name] for name in names]
+    mean = np.maximum([w.mean() for w in shown], _SMALLEST_WEIGHT)
+    ends = [np.quantile(w, [0.05, 0.25, 0.5, 0.75, 0.95]) for w in shown]
+    q05, q25, q50, q75, q95 = np.maximum(ends, _SMALLEST_WEIGHT).T
     table = overlap.table.loc[names]
     color = [_GREY if doubtful else _BLUE for doubtful in is_doubtful(table)]
     place = np.arange(1, len(names) + 1)
     with _canvas(height=0.8 + _ROW * len(names)) as (figure, axes):
         axes.axvline(1, linestyle=":", color=_GREY, linewidth=1)
-        axes.hlines(place, spread["q05"], spread["q25"], colors=color, linewidth=1)
-        axes.hlines(place, spread["q75"], spread["q95"], colors=color, linewidth=1)
-        middle = spread["q75"] - spread["q25"]
-        axes.barh(place, middle, 0.5, left=spread["q25"], fill=False, edgecolor=color)
-        axes.vlines(spread["q50"], place - 0.25, place + 0.25, colors=color, linewidth=1)
-        axes.plot(spread["mean"], place, "D", color=_RED, markersize=4.5)
+        axes.hlines(place, q05, q25, colors=color, linewidth=1)
+        axes.hlines(place, q75, q95, colors=color, linewidth=1)
+        axes.barh(place, q75 - q25, 0.5, left=q25, fill=False, edgecolor=color)
+        axes.vlines(q50, place - 0.25, place + 0.25, colors=color, linewidth=1)
+        axes.plot(mean, place, "D", color=_RED, markersize=4.5)
         axes.set_xlabel("weight of a row (logarithmic)")
         _log_scale(axes, "x")
         _name_rows(axes, names, first=1)
@@ -453,7 +455,8 @@ def shifts(table: pd.DataFrame, most: int = _MOST_COLUMNS, most_sites: int = MOS
             axes.text(
                 column,
                 row,
-                _two_digits(distance),
+                # So that it fits into a small cell: .04, 1.
+                f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1",
                 horizontalalignment="center",
                 verticalalignment="center",
                 in_layout=False,
@@ -487,24 +490,6 @@ def importance(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
         _name_rows(axes, list(shown.index))
         axes.set_xlabel("rise of the loss without the column (95 % interval)")
     return figure
-
-
-def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
-    """Mean and quantiles of every source's weights, which a logarithmic axis can show."""
-    rows = {
-        name: [
-            max(float(w.mean()), _SMALLEST_WEIGHT),
-            *np.quantile(np.maximum(w, _SMALLEST_WEIGHT), [0.05, 0.25, 0.5, 0.75, 0.95]),
-        ]
-        for name, w in weights.items()
-    }
-    columns = ["mean", "q05", "q25", "q50", "q75", "q95"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-
-
-def _two_digits(distance: float) -> str:
-    """Write a distance so that it fits into a small cell: .04, 1."""
-    return f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1"
 
 
 # ---------------------------------------------------------------- trials
