@@ -17,7 +17,6 @@ ModelName = Literal[
     "xgboost",
     "hist_gradient_boosting",
     "random_forest",
-    "extra_trees",
     "linear",
     "kernel",
     "ridge",

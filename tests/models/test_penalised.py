@@ -141,10 +141,6 @@ def test_the_size_of_the_table_limits_what_models_cost():
     beyond = ready_model("linear", "regression", None, size=TableSize(500, 5, 0.3))
     assert "degree" not in beyond.space
     assert beyond.bare.degree == 1
-    trees = ready_model("extra_trees", "regression", None, size=TableSize(100_000, 20)).bare
-    assert (trees.bootstrap, trees.max_samples) == (True, 5000)
-    trees = ready_model("extra_trees", "regression", None, size=TableSize(5000, 20)).bare
-    assert not trees.bootstrap
     for rows, trees, most in ((200, 1, 500), (500, 1, 300), (500, 3, 100), (10**6, 1, 100)):
         boosted = ready_model(
             "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20, trees=trees)

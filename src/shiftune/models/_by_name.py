@@ -229,12 +229,6 @@ MODELS: dict[ModelName, KnownModel] = complete(
             "boosted trees, scikit-learn", "sklearn.ensemble", _both("HistGradientBoosting")
         ),
         "random_forest": KnownModel("averaged trees", "sklearn.ensemble", _both("RandomForest")),
-        "extra_trees": KnownModel(
-            "averaged trees, split at random",
-            "sklearn.ensemble",
-            _both("ExtraTrees"),
-            {"min_samples_leaf": 5, "max_features": 0.5},
-        ),
         "linear": KnownModel(
             "linear, with products of columns", "shiftune.models._penalised", _both("Products")
         ),
@@ -284,9 +278,6 @@ AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 # Twice as many, with half the least rate, were no better (`benchmarks/results/boosted.md`).
 _CELLS_OF_ALL_TREES = 3_000_000
 _ENOUGH_ROUNDS = 100
-# Rows times columns of a tree of "extra_trees": 100 trees of 5000 rows in 20 columns take a second.
-# Of more rows every tree draws its own.
-_CELLS_PER_TREE = 100_000
 # Squares and products of 20 columns are 230 features; of more columns they would be thousands.
 _MOST_SQUARED = 20
 # Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
@@ -311,8 +302,7 @@ def ready_model(
         The columns that the model reads; None for arrays of numbers.
     size : TableSize, optional
         Limits the number of neighbours by the rows, squares and products to tables of few
-        columns, the number of boosted trees, and the rows that a tree of "extra_trees" is grown
-        on.
+        columns, and the number of boosted trees.
 
     Examples
     --------
@@ -339,7 +329,7 @@ def ready_model(
 
     bare, space = getattr(module, model.classes[task])(**model.options), getattr(spaces, name)()
     if size is not None:
-        _limit(name, bare, space, size)
+        _limit(bare, space, size)
     inside, prefix = bare, ""
     if task == "classification" and model.wrapper is not None:
         wrap, prefix = model.wrapper
@@ -353,7 +343,7 @@ def ready_model(
     return ReadyModel(pipeline, bare, f"model__{prefix}", space)
 
 
-def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
+def _limit(bare: Any, space: Space, size: TableSize) -> None:
     """Bound the cost of a model, and leave out what a table of this size has no use for."""
     from optuna.distributions import IntDistribution
 
@@ -372,9 +362,6 @@ def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
             bare.set_params(degree=2)
         else:
             del space["degree"]
-    if name == "extra_trees" and size.rows * size.columns > _CELLS_PER_TREE:
-        rows = max(1, _CELLS_PER_TREE // size.columns)
-        bare.set_params(bootstrap=True, max_samples=rows)
 
 
 def expand_auto(wanted: Iterable[str], task: Task | None = None, loss: Any = None) -> list[str]:

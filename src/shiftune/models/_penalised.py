@@ -71,7 +71,7 @@ class _Penalised(BaseEstimator):  # type: ignore[misc]
         mean = w @ Z / w.sum()
         Z = Z - mean
         if Z.shape[1] > len(Z):  # as many coordinates as rows: Z'v instead of B
-            root = _root(Z @ Z.T)
+            root = _root(Z.T, 1.0, 0.0)
             model, V, b = self._solve(root, y, w, np.eye(len(Z)))
             B = Z.T @ solve_triangular(root, V, lower=True, trans="T")
         else:
@@ -86,16 +86,14 @@ class _Penalised(BaseEstimator):  # type: ignore[misc]
             yield self._limited(X[start : start + self.batch_])
 
 
-def _root(gram: Array, penalty: Array | float = 0.0) -> Array:
-    """Return the lower triangular L of gram + penalty = LL', nearly."""
-    total = gram + penalty
-    total[np.diag_indices_from(gram)] += _JITTER * (np.trace(gram) or 1.0)
-    return np.asarray(cholesky(total, lower=True, overwrite_a=True, check_finite=False))
-
-
-def _gram(Z: Array, w: Array) -> Array:
-    weighted = Z if (w == 1).all() else np.sqrt(w)[:, None] * Z
-    return np.asarray(weighted.T @ weighted)
+def _root(Z: Array, w: Array | float, penalty: Array | float) -> Array:
+    """Return the lower triangular L of Z'WZ + penalty = LL', nearly; W has the weights w."""
+    weighted = Z if np.all(w == 1) else np.sqrt(w)[:, None] * Z
+    gram = weighted.T @ weighted
+    added = _JITTER * (np.trace(gram) or 1.0)
+    gram += penalty
+    gram[np.diag_indices_from(gram)] += added
+    return np.asarray(cholesky(gram, lower=True, overwrite_a=True, check_finite=False))
 
 
 def _logistic(Z: Array, Y: Array, w: Array, penalty: Array) -> tuple[Array, Array]:
@@ -111,7 +109,7 @@ def _logistic(Z: Array, Y: Array, w: Array, penalty: Array) -> tuple[Array, Arra
     share = (w @ Y + 0.5) / (total + (0.5 * Y.shape[1] if several else 1.0))
     start = np.log(share) if several else np.log(share / (1 - share))
     curvature, w = float(np.mean(share * (1 - share))), w / total
-    root = _root(curvature * _gram(Z, w), penalty / total)
+    root = _root(Z, curvature * w, penalty / total)
     F, scale = solve_triangular(root, Z.T, lower=True).T, np.sqrt(curvature)
 
     def mean_loss(flat: Array) -> tuple[float, Array]:
@@ -140,7 +138,7 @@ class _PenalisedRegressor(RegressorMixin, _Penalised):  # type: ignore[misc]
     def _solve(
         self, Z: Array, y: NDArray[Any], w: Array, penalty: Array
     ) -> tuple[Ridge, Array, float]:
-        root, level = _root(_gram(Z, w), self.alpha * penalty), float(w @ y / w.sum())
+        root, level = _root(Z, w, self.alpha * penalty), float(w @ y / w.sum())
         B = solve_triangular(root, Z.T @ (w * (y - level)), lower=True)
         return Ridge(self.alpha), solve_triangular(root, B, lower=True, trans="T"), level
 

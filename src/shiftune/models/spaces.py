@@ -116,19 +116,6 @@ def random_forest(*, prefix: str = "") -> Space:
     )
 
 
-def extra_trees(*, prefix: str = "") -> Space:
-    """Space for ExtraTreesClassifier and ExtraTreesRegressor.
-
-    As `random_forest`, without leaves of a single row: these give probabilities of 0 and 1, and
-    trees of twice as many nodes as the table has rows.
-    """
-    return _space(
-        prefix,
-        min_samples_leaf=IntDistribution(2, 64, log=True),
-        max_features=FloatDistribution(0.1, 1.0),
-    )
-
-
 def linear(*, prefix: str = "") -> Space:
     """Space for the known model "linear".
 
