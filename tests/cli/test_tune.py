@@ -58,7 +58,7 @@ def test_a_run_leaves_everything(visits, folder, tune):
     assert settings["runs"][0]["versions"]["python"].startswith("3.")
     report = (out / "report.html").read_text()
     assert settings["data"] in report
-    assert str(folder / "visits.csv") in report
+    assert "visits.csv" in report
     assert "'nr': left out: whole numbers in the order of the rows" in report
 
 
@@ -124,6 +124,19 @@ def test_predictions_are_those_of_the_stored_model_on_the_file(visits, folder, t
     rows = raw.iloc[found["row"]]
     assert found["prediction"].to_list() == model.predict(rows).tolist()
     assert found["probability_yes"].to_numpy() == pytest.approx(model.predict_proba(rows)[:, 1])
+
+
+def test_what_is_shown_to_others_has_names_of_files_only(visits, folder, tune):
+    """Paths have names of users and projects; the settings keep them."""
+    (folder / "secret-project").mkdir()
+    path = folder / "secret-project" / "visits.csv"
+    visits.drop(columns="ill").to_csv(path, index=False)
+    tune(str(path), "--out", "secret-project/run")
+    for name in ("model-card.md", "report.html", "best.json"):
+        text = (folder / "secret-project" / "run" / name).read_text()
+        assert "secret-project" not in text
+        assert str(folder) not in text
+    assert str(path) in (folder / "secret-project" / "run" / "settings.toml").read_text()
 
 
 def test_labels_of_the_target_are_never_used(visits, tuned, tune):

@@ -28,7 +28,7 @@ from shiftune.cli._console import note
 from shiftune.cli._options import TuneOptions
 from shiftune.errors import ProblemError, StorageError
 from shiftune.models import load_model, save_model
-from shiftune.models._storing import PICKLED
+from shiftune.models._storing import PICKLED, mark_of
 from shiftune.predictor._ensemble import TableModel
 
 JOURNAL = "study.journal"
@@ -62,6 +62,11 @@ def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]
     if found.pop(CHECKSUM, None) != _checksum(found):
         raise StorageError(f"{path} is damaged or was edited; {advice}")
     return found
+
+
+def fingerprint(best: Mapping[str, Any] | None) -> str:
+    """Return what tells the model of a result from any other, whatever version words it."""
+    return _checksum(best and {name: best[name] for name in ("members", "params", "risk")})
 
 
 def _checksum(content: Mapping[str, Any] | None) -> str:
@@ -231,11 +236,13 @@ class ResultFolder:
     def model(self) -> TableModel:
         """Load the model that predicts: the last update of the result, if there is one."""
         updates, path = self.updates, self.path / self.completed()["model_file"]
+        mark, again = updates.fingerprint, f"shiftune report {self.path} writes it again"
         if updates.finished:
             last = updates.record(max(updates.finished))
             state = updates.state(last["number"])
             if last["current"]:
-                path = state / last["model_file"]
+                path, mark = state / last["model_file"], f"{mark} {last['number']}"
+                again = f"remove {state}, and run shiftune update again"
             else:
                 note(
                     f"the updates in {self.path} are of an earlier model and are not used; update "
@@ -248,10 +255,9 @@ class ResultFolder:
             )
         model = load_model(path)
         if not isinstance(model, TableModel):
-            raise StorageError(
-                f"{path} was written by another version of shiftune; shiftune report {self.path} "
-                "writes it again"
-            )
+            raise StorageError(f"{path} was written by another version of shiftune; {again}")
+        if mark_of(path) != mark:
+            raise StorageError(f"{path} is the model of another result; {again}")
         return model
 
 
@@ -265,9 +271,7 @@ class Updates:
 
     def __init__(self, folder: Path, best: Mapping[str, Any] | None) -> None:
         self.path = folder / UPDATES
-        # Another version's words and versions make no other model.
-        kept = best and {name: best[name] for name in ("members", "params", "risk", "model_file")}
-        self.fingerprint = _checksum(kept)
+        self.fingerprint = fingerprint(best)
 
     @property
     def numbers(self) -> list[int]:
@@ -325,7 +329,9 @@ class Updates:
                 "number": number,
                 **record,
                 "of_result": self.fingerprint,
-                "model_file": save_model(model, state / MODEL).name,
+                "model_file": save_model(
+                    model, state / MODEL, mark=f"{self.fingerprint} {number}"
+                ).name,
             }
             write_json(state / UPDATE, content)
         return self.record(number)

@@ -47,6 +47,7 @@ from shiftune.cli._folder import (
     ResultFolder,
     Updates,
     command_line,
+    fingerprint,
     safe_for_spreadsheets,
     with_identifiers,
     write_json,
@@ -489,6 +490,9 @@ def write_result(
     """
     search, path = job.search, folder.path
     labelled = job.problem.target_labelled if job.options.use_target_labels else None
+    origin = _origin(folder, job)
+    best = search.result_.summary(settings=origin)
+    del best["provenance"]["settings"]  # which settings.json has, with every run
     with writing_to(path, OUT):
         for outdated in (BEST, REPORT, CARD):
             (path / outdated).unlink(missing_ok=True)
@@ -496,12 +500,9 @@ def write_result(
         with atomic_write(path / TRIALS) as part:
             (safe_for_spreadsheets(trials) if job.options.safe_csv else trials).to_csv(part)
         model = table_model(job, search.predictor_, search.result_.site_scores)
-        model_file = save_model(model, path / MODEL).name
+        model_file = save_model(model, path / MODEL, mark=fingerprint(best)).name
         with atomic_write(path / PREDICTIONS) as part:
             predictions(job, search, labelled).to_csv(part, index=False)
-    origin = _origin(folder, job)
-    best = search.result_.summary(settings=origin)
-    del best["provenance"]["settings"]  # which settings.json has, with every run
     best |= {**job.options.of_result(), "model_file": model_file}
     if targets is None:
         with writing_to(path, OUT), atomic_write(path / CARD) as part:
@@ -524,15 +525,18 @@ def write_result(
 
 
 def _origin(folder: ResultFolder, job: TuneJob) -> dict[str, str]:
-    """Return where a result comes from, for the report and the model card."""
+    """Return where a result comes from, for the report and the model card.
+
+    These are shown to others: the command, and where the files are, stay in the settings.
+    """
     settings = folder.settings()
     last = settings["runs"][-1]
     labelled = job.problem.target_labelled
     remarks = (each.removeprefix("column ") for each in job.problem.columns.decisions)
     used = f"used: {labelled.sum()} of {len(labelled)} rows" if labelled.any() else "not used"
     return {
-        "command": last["command"],
-        "data file": ", ".join(settings["files"].values()),
+        "command": f"shiftune tune --settings {COMMAND}",
+        "data file": ", ".join(Path(file).name for file in settings["files"].values()),
         "data fingerprint": settings["data"],
         "labels of the target": used,
         "columns": "; ".join(remarks) or "all",

@@ -65,7 +65,7 @@ TRUSTED = frozenset(
 )
 
 
-def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
+def save_model(model: Any, stem: str | os.PathLike[str], *, mark: str = "") -> Path:
     """Store a fitted model, and return the path of the file.
 
     Parameters
@@ -75,6 +75,8 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
         Without ending: .skops is added or, for models that skops cannot store, .pickle (with a
         `DataWarning`, since loading such a file executes code). The other file of the two, from
         an earlier model, is removed.
+    mark : str
+        What `mark_of` a .skops file returns, to tell it from others; skops ignores it.
     """
     import skops.io
 
@@ -96,9 +98,18 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
     path = stem.with_name(stem.name + ending)
     with atomic_write(path) as part:
         part.write_bytes(content)
+        if ending == _SAFE:
+            with zipfile.ZipFile(part, "a") as archive:
+                archive.comment = mark.encode()
     other = PICKLED if ending == _SAFE else _SAFE
     stem.with_name(stem.name + other).unlink(missing_ok=True)
     return path
+
+
+def mark_of(path: Path) -> str:
+    """Return the mark with which a .skops file was stored."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.comment.decode(errors="replace")
 
 
 def load_model(
