@@ -49,7 +49,7 @@ from shiftune.problem._table import TableSettings, TargetLabels, read_table, wit
 from shiftune.tables import SiteFiles
 
 if TYPE_CHECKING:
-    from shiftune.ratio._base import DensityRatio
+    from shiftune.ratio._density import DensityRatio
 
 # A site with fewer rows than this keeps about one row for validation.
 _SMALL_SITE = 10

@@ -17,8 +17,7 @@ from shiftune._names import Level
 from shiftune.columns._column import as_text, days_in, kind_of
 from shiftune.problem import ShiftProblem
 from shiftune.problem._site import Features
-from shiftune.ratio._base import DensityRatio
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import DensityRatio, ratio_named
 from shiftune.rows._encoding import MISSING, MOST_LEVELS, RowEncoder, subsample
 
 Floats = NDArray[np.float64]

@@ -3,8 +3,13 @@
 from shiftune.ratio._overlap import Guard
 from shiftune.risk._adjusted import RegressionAdjusted
 from shiftune.risk._by_name import ESTIMATORS, risk_named
-from shiftune.risk._estimate import METHODS, estimate, optimal_lambda, unbiased_lambda
-from shiftune.risk._estimator import RiskEstimator
+from shiftune.risk._estimate import (
+    METHODS,
+    RiskEstimator,
+    estimate,
+    optimal_lambda,
+    unbiased_lambda,
+)
 from shiftune.risk._heterogeneity import (
     Heterogeneity,
     heterogeneity,

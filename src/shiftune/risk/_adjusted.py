@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from shiftune._wording import percent
 from shiftune.errors import DataError, OverlapWarning, SettingsError
-from shiftune.ratio._base import target_and_sources
+from shiftune.ratio._density import target_and_sources
 from shiftune.ratio._overlap import Guard
-from shiftune.risk._estimate import read_sample
-from shiftune.risk._estimator import Arrays, RiskEstimator
+from shiftune.risk._estimate import Arrays, RiskEstimator, read_sample
 from shiftune.risk._new_site import OF_ONE_ROW, NewSiteVariance
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._ridge import RidgeSystem, directions

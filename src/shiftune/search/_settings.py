@@ -37,8 +37,7 @@ from shiftune.models._space import check_names
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem._site import groups_of, weights_of
 from shiftune.ratio import DensityRatio
-from shiftune.ratio._base import site_weights
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import ratio_named, site_weights
 from shiftune.risk import RiskEstimator, risk_named
 from shiftune.search._families import Families, Family, resolve
 from shiftune.search._storage import open_study, stable_repr
