@@ -131,8 +131,9 @@ def _write_page(path: Path, text: str, seeds: list[int], commits: list[str]) -> 
     path.write_text(
         f"# python -m faults --seed {', '.join(map(str, seeds))}\n\n"
         f"{time.strftime('%Y-%m-%d')}; of commit {', '.join(commits)}; "
-        f"Python {platform.python_version()}, {cores} cores shared with other work. Every case is one fault at a random moment of a small search; its trials "
-        "and its result are compared with those of the same search without the fault, digit by "
+        f"Python {platform.python_version()}, {cores} cores shared with "
+        "other work. Every case is one fault at a random moment of a small search; its trials and "
+        "its result are compared with those of the same search without the fault, digit by "
         "digit. Drivers that were stopped are started again. Workers are killed and paused one to "
         "five times in a search. Trials that hang or crash must fail alone. Seconds are those from "
         "the fault, or the begin of a search with faults, to its end.\n\n"
