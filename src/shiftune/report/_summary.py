@@ -488,7 +488,6 @@ def _parameters(result: SearchResult) -> list[dict[str, str]]:
     default: dict[str, Any] = {}
     for family in result.families.values():
         default |= family.defaults()
-    tied = [t.params for t in finished_trials(result.study) if t.number in result.tied]
     short = short_names(result.distributions)
     return [
         {
@@ -497,7 +496,6 @@ def _parameters(result: SearchResult) -> list[dict[str, str]]:
             "chosen": number(chosen[name]),
             "default": number(default[name]) if name in default else "",
             "searched": _searched(distribution, chosen[name]),
-            "as_good": _span([params[name] for params in tied if name in params]),
         }
         for name, distribution in result.distributions.items()
         if name in chosen
@@ -520,14 +518,6 @@ def _at_an_end(distribution: BaseDistribution, chosen: Any) -> bool:
     ends = np.array([distribution.low, chosen, distribution.high], dtype=float)
     low, value, high = np.log(ends) if distribution.log else ends
     return bool(min(value - low, high - value) <= _NEAR_AN_END * (high - low))
-
-
-def _span(values: Sequence[Any]) -> str:
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(values) > 0:
-        values = sorted({min(numbers), max(numbers)})
-        return " to ".join(map(number, values))
-    return ", ".join(dict.fromkeys(map(str, values)))
 
 
 def _provenance(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, Any]:
