@@ -251,9 +251,9 @@ class TestTargets:
     @pytest.mark.parametrize("n", [3, 24, 25, 1000])
     def test_every_target_is_on_one_axis(self, n):
         table = self.table(n)
-        figure = figures.targets(table, [1.0, 2.0])
+        figure: Any = figures.targets(table, [1.0, 2.0])
         (axes,) = figure.axes
-        marks = {line.get_label(): line.get_xdata() for line in axes.lines}
+        marks: dict[Any, Any] = {line.get_label(): line.get_xdata() for line in axes.lines}
         assert sorted(marks.pop("a source")) == [1.0, 2.0]
         for verdict, risks in marks.items():
             assert sorted(risks) == sorted(table.loc[table["verdict"] == verdict, "risk"])

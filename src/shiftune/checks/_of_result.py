@@ -405,7 +405,7 @@ def influence_check(risk: RiskEstimate) -> Check:
     A problem: only one source is in the estimate. A caution: without some source the risk lies
     outside its 95 % interval, or one source has so large a share that the estimate is nearer to
     that of one source than of two. (The choice without each source is not compared: a rule for it
-    applied in none of 54 searches, `benchmarks/results/alarms.md`.)
+    applied in none of 27 searches, `benchmarks/results/alarms.md`.)
     """
     table = _without_each(risk)
     heaviest, share = str(table["share"].idxmax()), float(table["share"].max())

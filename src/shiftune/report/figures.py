@@ -527,7 +527,7 @@ def history(trials: pd.DataFrame, *, chosen: int) -> Figure:
                 )
         best = good["risk"].cummin()
         axes.step(good.index, best, where="post", color=_RED, linewidth=1.2, label="best so far")
-        ring = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.5}
+        ring: Any = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.5}
         axes.plot([chosen], good["risk"][[chosen]], "o", color=_RED, label="chosen", **ring)
         failed = trials.index[trials["state"] == "FAIL"]
         if len(failed):
