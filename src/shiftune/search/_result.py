@@ -40,7 +40,7 @@ from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
-from shiftune.search._importance import importance
+from shiftune.search._importance import fold_models, importance
 from shiftune.search._settings import Settings
 from shiftune.search._storage import PredictionStore
 from shiftune.search._targets import label_plan, target_table
@@ -724,6 +724,11 @@ class SearchResult(ResultMethods):
         if predictions is None:
             return None
         return self.new_site_of(SitePredictions.of(predictions, self.context.data, self.loss))
+
+    @of_sources
+    def fold_models(self) -> list[Any]:
+        """Members of the final model, fitted without each fold of sites, for `importance`."""
+        return fold_models(self)
 
     @of_sources
     def leakage(self) -> Check:
