@@ -198,8 +198,16 @@ def _calibrated(classifier: Any) -> Any:
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
-# LightGBM's own choice between histograms by rows and by columns depends on a measured time.
-_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, "max_bin": 63, **_ONE_THREAD}
+# LightGBM's own choice between histograms by rows and by columns depends on a measured time. Trees
+# of random thresholds are tuned (`benchmarks/results/boosted.md`); the package's models do not list
+# options without a value, so that `spaces` cannot have this one.
+_LIGHTGBM = {
+    "verbosity": -1,
+    "force_row_wise": True,
+    "max_bin": 63,
+    "extra_trees": False,
+    **_ONE_THREAD,
+}
 
 
 def _both(stem: str) -> dict[Task, str]:
@@ -325,9 +333,13 @@ def ready_model(
             f"the model {name!r} needs the package {missing}: {how_to_install(missing)}"
         ) from error
     # Optuna, which spaces are made of, is loaded by searches only: no stored model needs it.
+    from optuna.distributions import CategoricalDistribution
+
     from shiftune.models import spaces
 
     bare, space = getattr(module, model.classes[task])(**model.options), getattr(spaces, name)()
+    if "extra_trees" in model.options:
+        space["extra_trees"] = CategoricalDistribution([False, True])
     if size is not None:
         _limit(bare, space, size)
     inside, prefix = bare, ""
