@@ -54,10 +54,9 @@ def plain(model: str, task: str, columns: int, alpha: float, other: float):
     """Return the model of scikit-learn's parts; `other` is gamma, the degree or the leaves."""
     if model == "lightgbm":
         trees = LGBMRegressor if task == "regression" else LGBMClassifier
-        options = ready_model(model, task, None).bare.get_params()
-        return make_pipeline(StandardScaler(), trees(**options)).set_params(
-            **{f"{trees.__name__.lower()}__{n}": v for n, v in of_trees(alpha, other).items()}
-        )
+        own = ready_model(model, task, None)
+        params = own.bare.get_params() | of_trees(alpha, other)
+        return make_pipeline(own.pipeline[:-1], trees(**params))
     if model == "kernel":
         kernel = Nystroem(gamma=other / columns, n_components=300, random_state=0)
         features = make_pipeline(FunctionTransformer(drawn_in), kernel)
