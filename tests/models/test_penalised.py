@@ -141,9 +141,9 @@ def test_the_size_of_the_table_limits_what_models_cost():
     beyond = ready_model("linear", "regression", None, size=TableSize(500, 5, 0.3))
     assert "degree" not in beyond.space
     assert beyond.bare.degree == 1
-    for rows, trees, most in ((200, 1, 500), (500, 1, 300), (500, 3, 100), (10**6, 1, 100)):
+    for rows, classes, most in ((200, 0, 500), (500, 2, 300), (500, 3, 100), (10**6, 0, 100)):
         boosted = ready_model(
-            "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20, trees=trees)
+            "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20, classes=classes)
         )
         rounds = boosted.space["max_iter"]
         assert isinstance(rounds, IntDistribution)

@@ -153,14 +153,13 @@ class TableSize(NamedTuple):
     """Size of the data that a model is fitted to, which limits what it may cost.
 
     `rows` is the fewest that any fit has, `columns` the number after `preparation`, `outside` the
-    share of the target's rows with a value beyond those of all sources, `trees` the number that
-    are boosted in a round: one for each of three and more classes.
+    share of the target's rows with a value beyond those of all sources.
     """
 
     rows: int
     columns: int
     outside: float = 0.0
-    trees: int = 1
+    classes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +197,9 @@ def _calibrated(classifier: Any) -> Any:
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
-# LightGBM's own choice between histograms by rows and by columns depends on a measured time.
-_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, "max_bin": 63, **_ONE_THREAD}
+# LightGBM's own choice between histograms by rows and by columns depends on a measured time. Trees
+# with random thresholds are tuned, not in `spaces`: the package's own models do not list them.
+_LGBM = {"n_jobs": 1, "verbosity": -1, "force_row_wise": True, "max_bin": 63, "extra_trees": False}
 
 
 def _both(stem: str) -> dict[Task, str]:
@@ -210,13 +210,13 @@ MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
     {
         "lightgbm": KnownModel(
-            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LIGHTGBM
+            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LGBM
         ),
         "lightgbm_l1": KnownModel(
             "boosted trees, LightGBM, for absolute errors",
             "shiftune.models._boosted",
             {"regression": "BoostedRegressor"},
-            {"objective": "l1", **_LIGHTGBM},
+            {"objective": "l1", **_LGBM},
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
@@ -325,9 +325,13 @@ def ready_model(
             f"the model {name!r} needs the package {missing}: {how_to_install(missing)}"
         ) from error
     # Optuna, which spaces are made of, is loaded by searches only: no stored model needs it.
+    from optuna.distributions import CategoricalDistribution
+
     from shiftune.models import spaces
 
     bare, space = getattr(module, model.classes[task])(**model.options), getattr(spaces, name)()
+    if "extra_trees" in model.options:
+        space["extra_trees"] = CategoricalDistribution([False, True])
     if size is not None:
         _limit(bare, space, size)
     inside, prefix = bare, ""
@@ -352,11 +356,12 @@ def _limit(bare: Any, space: Space, size: TableSize) -> None:
         # The paper's estimators train on half of the rows.
         most = max(1, min(neighbours.high, size.rows // 2))
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
-    for trees in ("n_estimators", "max_iter"):
-        if isinstance(grown := space.get(trees), IntDistribution):
-            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) * size.trees or 1)
+    for rounds in ("n_estimators", "max_iter"):
+        if isinstance(grown := space.get(rounds), IntDistribution):
+            trees = size.classes if size.classes > 2 else 1  # of a round
+            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) * trees or 1)
             most = min(grown.high, max(most, _ENOUGH_ROUNDS))
-            space[trees] = IntDistribution(grown.low, most, log=grown.log)
+            space[rounds] = IntDistribution(grown.low, most, log=grown.log)
     if "degree" in space:
         if size.columns <= _MOST_SQUARED and size.outside <= _MOST_OUTSIDE:
             bare.set_params(degree=2)
