@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from faults.around import AS_NOBODY
 from faults.driver import STOPS, Driver
 
 MARK = "SHIFTUNE_FAULTS_CASE"
@@ -32,9 +33,10 @@ class Started:
         self._command: subprocess.Popen[bytes] | None = None
         mark = {MARK: str(folder), "TMPDIR": str(folder / "tmp")}
         if driver.way == "cold command":
+            prefix = AS_NOBODY if driver.around == "another user" else []
             with self.errors.open("wb") as errors:
                 self._command = subprocess.Popen(
-                    [sys.executable, "-m", "shiftune", *driver.command(folder)],
+                    [*prefix, sys.executable, "-m", "shiftune", *driver.command(folder)],
                     cwd=folder,
                     env={**os.environ, **mark},
                     stdout=subprocess.DEVNULL,
