@@ -33,6 +33,10 @@ COUNTS = {
     "damaged_journal": 500,
     "storage_fault": 60,
     "damaged_file": 48,
+    "odd_surroundings": 40,
+    "joining_without_locks": 5,
+    "many_trials": 6,
+    "notebook": 30 * bool(find_spec("jupyter_client") and find_spec("ipykernel")),
 }
 
 
@@ -130,13 +134,13 @@ def _write_page(path: Path, text: str, seeds: list[int], commits: list[str]) -> 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     path.write_text(
         f"# python -m faults --seed {', '.join(map(str, seeds))}\n\n"
-        f"{time.strftime('%Y-%m-%d')}; of commit {', '.join(commits)}; "
-        f"Python {platform.python_version()}, {cores} cores shared with "
-        "other work. Every case is one fault at a random moment of a small search; its trials and "
-        "its result are compared with those of the same search without the fault, digit by "
-        "digit. Drivers that were stopped are started again. Workers are killed and paused one to "
-        "five times in a search. Trials that hang or crash must fail alone. Seconds are those from "
-        "the fault, or the begin of a search with faults, to its end.\n\n"
+        f"{time.strftime('%Y-%m-%d')}; commit {', '.join(commits)}; Python "
+        f"{platform.python_version()}, {cores} cores shared with other work. Every case is one "
+        "fault at a random moment of a small search; its trials and its result are compared with "
+        "those of the same search without the fault, digit by digit. Drivers that were stopped "
+        "are started again. Workers are killed and paused one to five times in a search. Trials "
+        "that hang, crash or eat memory must fail alone. Seconds are those from the fault, or the "
+        "begin of a search with faults, to its end.\n\n"
         f"{text}\n"
     )
 
