@@ -221,8 +221,8 @@ def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:
     """Sum of lambda w L over all rows; `lam_rows` has shape (n,)."""
     z = sample.w * sample.L
     estimates = sample.means(z)
-    found = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
-    return replace(found, value=float(lam_rows @ z))
+    risk = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
+    return replace(risk, value=float(lam_rows @ z))
 
 
 def _combined(
@@ -254,12 +254,12 @@ def _fallback(
     ess = effective_rows(sample.w, sample.starts)
     together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
     if limits and together.sum() >= limits.min_ess_together:
-        found = _normalised_by_source(sample, together / together.sum())
+        risk = _normalised_by_source(sample, together / together.sum())
         instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
     else:
         uncorrected = replace(sample, w=np.ones(len(sample.L)))
-        found = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
-        found = replace(found, mean_weights=sample.means(sample.w), ess=ess)
+        risk = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
+        risk = replace(risk, mean_weights=sample.means(sample.w), ess=ess)
         instead = "naive, the uncorrected mean loss of all sources"
     objections = "; ".join(
         f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
@@ -271,7 +271,7 @@ def _fallback(
         stacklevel=3,
     )
     return replace(
-        found,
+        risk,
         left_out=reasons,
         fallback=f"no source overlaps enough, so {method} fell back on {instead}",
     )

@@ -184,8 +184,8 @@ class RiskEstimate(Estimate):
 
     def signed(self, *, nonnegative: bool) -> RiskEstimate:
         """Return the estimate of losses that are never negative, or of those that may be."""
-        found = replace(self, nonnegative=nonnegative)
-        return found if self.new_site is None else found.with_variance(found._between())
+        risk = replace(self, nonnegative=nonnegative)
+        return risk if self.new_site is None else risk.with_variance(risk._between())
 
     def _between(self) -> NewSiteVariance | None:
         r"""Return the parts of the variance with the variance between these sources.
@@ -319,14 +319,14 @@ class RiskEstimate(Estimate):
         if site is not None:
             before, after = ((each * self.n)[:k].sum() for each in (self.lam, lam))
             site = site.scaled(change[:k], float(after / before) if before else 0.0)
-        found = replace(
+        risk = replace(
             self,
             value=float((lam * self.n) @ self.estimates),
             lam=lam,
             influence=self.influence * np.repeat(change, self.block_counts),
             new_site=site,
         )
-        return found.with_variance(found._between())
+        return risk.with_variance(risk._between())
 
     def with_variance(self, site: NewSiteVariance | None) -> RiskEstimate:
         """Return the estimate with the variance that its influence values and `site` give."""
@@ -468,7 +468,7 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
     elif unknown.any():
         divergences[unknown] = np.average(divergences[~unknown], weights=risk.n[~unknown])
     sizes = np.concatenate([np.bincount(own) for own in codes]).astype(float)
-    found = replace(
+    by_groups = replace(
         risk,
         divergences=divergences,
         influence=_summed(risk.influence, codes, G, scale),
@@ -476,13 +476,13 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
         units=effective_rows(sizes, np.cumsum(G) - G),
     )
     if risk.new_site is None:
-        return found.with_variance(None)
+        return by_groups.with_variance(None)
     k = len(risk.source_names)
     before, after = (float(risk.n[:k] ** 2 @ squares[:k]) for squares in (of_rows, of_groups))
     design = after / before if before > 0 and after > 0 else 1.0
     site = replace(risk.new_site, row_effects=group_effects, design=design)
-    found = replace(found, new_site=site)
-    return found.with_variance(found._between())
+    by_groups = replace(by_groups, new_site=site)
+    return by_groups.with_variance(by_groups._between())
 
 
 def _summed(
