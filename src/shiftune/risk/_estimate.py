@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.evaluate._losses import LARGEST_LOSS
-from shiftune.ratio._overlap import NEGLIGIBLE, Guard, Verdict, effective_rows
+from shiftune.ratio._overlap import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk._new_site import pooled_variance
 from shiftune.risk._result import RiskEstimate
 
@@ -159,12 +159,12 @@ def estimate(
         raise SettingsError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
     limits = Guard() if guard is True else guard or None
-    reasons: tuple[Verdict | None, ...] = (None,) * len(sample.n)
+    reasons = ("",) * len(sample.n)
     if limits:
         means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
         figures = zip(sample.n.tolist(), means.tolist(), ess.tolist(), strict=True)
-        reasons = tuple(limits.objection(*each) for each in figures)
-    counts = np.array([reason is None for reason in reasons])
+        reasons = tuple(str(limits.objection(*of_source) or "") for of_source in figures)
+    counts = np.array([not reason for reason in reasons])
     if not counts.any():
         return _fallback(sample, reasons, method, limits)
     if not limits and not sample.w.any():
@@ -248,7 +248,7 @@ def _combined(
 
 
 def _fallback(
-    sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | None
+    sample: Sample, reasons: tuple[str, ...], method: str, limits: Guard | None
 ) -> RiskEstimate:
     """Return a rougher estimate where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
@@ -414,7 +414,7 @@ class Sample:
         return RiskEstimate(
             names=self.names,
             n=self.n,
-            left_out=(None,) * len(self.n),
+            left_out=("",) * len(self.n),
             block_counts=self.n.copy(),
             units=self.n.astype(float),
             nonnegative=bool(self.L.min() >= 0),

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from shiftune._wording import percent
 from shiftune.errors import DataError, SettingsError
-from shiftune.ratio._overlap import Verdict, effective_rows
+from shiftune.ratio._overlap import effective_rows
 from shiftune.risk._new_site import (
     NewSiteVariance,
     packed,
@@ -93,8 +93,8 @@ class RiskEstimate(Estimate):
     lam : array of shape (k,)
         :math:`\lambda_j`; :math:`\lambda_j n_j` is the source's share in the estimate.
     mean_weights, ess : arrays of shape (k,)
-    left_out : tuple of k verdicts
-        Why a source was left out; None where it was not. `sources` has it in words.
+    left_out : tuple of k strings
+        Why a source was left out; empty where it was not.
     influence : array of shape (n,)
         :math:`\psi_{ij} = \lambda_j (w_{ij} L_{ij} - m_j)`, source after source: how far each
         row moves the estimate. Variance of the estimate and of differences of two estimates on
@@ -126,7 +126,7 @@ class RiskEstimate(Estimate):
     lam: Floats
     mean_weights: Floats
     ess: Floats
-    left_out: tuple[Verdict | None, ...]
+    left_out: tuple[str, ...]
     influence: Floats
     block_counts: NDArray[np.intp]
     units: Floats
@@ -246,7 +246,7 @@ class RiskEstimate(Estimate):
                 "share": self.lam * self.n,
                 "mean_weight": self.mean_weights,
                 "ess": self.ess,
-                "left_out": ["" if why is None else str(why) for why in self.left_out],
+                "left_out": self.left_out,
             },
             index=pd.Index(self.names, name="site"),
         )
@@ -373,7 +373,6 @@ class RiskEstimate(Estimate):
         record |= {name: record[name].tolist() for name in _BY_SOURCE}
         return record | {
             "new_site": self.new_site and self.new_site.to_record(),
-            "left_out": [why and why.to_record() for why in self.left_out],
             "means": None if self.means is None else self.means.tolist(),
             "influence": packed(self.influence),
         }
@@ -388,8 +387,7 @@ class RiskEstimate(Estimate):
         2.75
         """
         values = {**record, **{name: np.array(record[name]) for name in _BY_SOURCE}}
-        values["names"] = tuple(values["names"])
-        values["left_out"] = tuple(why and Verdict.from_record(why) for why in values["left_out"])
+        values |= {name: tuple(values[name]) for name in ("names", "left_out")}
         values["influence"] = unpacked(values["influence"])
         if values["means"] is not None:
             values["means"] = np.array(values["means"])
@@ -404,7 +402,7 @@ class RiskEstimate(Estimate):
     def __repr__(self) -> str:
         low, high = self.interval()
         words = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
-        used = sum(reason is None for reason in self.left_out)
+        used = self.left_out.count("")
         if len(self.n) > 1 and not self.fallback:
             words += f", {used} of {len(self.n)} sources"
         if not self.fallback and self.coverage < 0.9:
