@@ -227,13 +227,13 @@ def check_choice(
     error: type[ProblemError] = SettingsError,
 ) -> _Choice:
     """Return `name` if it is one of the choices, else raise an error with the nearest spelling."""
-    known: list[Any] = list(choices)
-    if name in known:
-        found: _Choice = known[known.index(name)]
-        return found
-    texts = [str(choice) for choice in known]
+    listed_choices: list[Any] = list(choices)
+    if name in listed_choices:
+        choice: _Choice = listed_choices[listed_choices.index(name)]
+        return choice
+    texts = [str(choice) for choice in listed_choices]
     if str(name) in texts:
-        other = known[texts.index(str(name))]
+        other = listed_choices[texts.index(str(name))]
         advice = f"did you mean {other!r} ({type(other).__name__}, not text)?"
     else:
         advice = hint(str(name), texts)

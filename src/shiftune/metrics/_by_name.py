@@ -381,14 +381,14 @@ def metrics_for(
     if given is None:
         given = _default_names(loss, classes)
     several = [given] if isinstance(given, str | Metric) or callable(given) else list(given)
-    found = [metric_named(each, task) for each in several]
-    check_different([metric.name for metric in found], "metric")
-    for metric in found:
+    metrics = [metric_named(each, task) for each in several]
+    check_different([metric.name for metric in metrics], "metric")
+    for metric in metrics:
         if metric.task != task:
             raise SettingsError(
                 f"the metric {metric.name!r} is for {metric.task}, and the labels are for {task}"
             )
-    return found
+    return metrics
 
 
 def _default_names(loss: Loss, classes: NDArray[Any] | None) -> list[str]:

@@ -65,13 +65,13 @@ def calibration_curve(new_site: NewSite, site: str | None = None) -> pd.DataFram
     grid = np.linspace(low, high, _POINTS)
     if site is None:
         intercepts, slopes = (new_site.at_sites(metric) for metric in _LINE)
-        found = [new_site.combined(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
-        rows = [(each.value, each.low, each.high) for each in found]
+        band = [new_site.combined(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
+        rows = [(point.value, point.low, point.high) for point in band]
     else:
         number = names.index(check_choice(site, names, "source"))
         intercept, slope = ((new_site.at_source(metric, number),) for metric in _LINE)
         points = [_at(odds, intercept, slope)[0] for odds in grid]
-        rows = [(each.value, *own_interval(_LINE[0], each, new_site.level)) for each in points]
+        rows = [(point.value, *own_interval(_LINE[0], point, new_site.level)) for point in points]
     return pd.DataFrame(
         expit(np.array(rows)),
         columns=["observed", "low", "high"],

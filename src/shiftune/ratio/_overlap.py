@@ -86,16 +86,6 @@ class Verdict:
         _, words, figure = self.reason.value
         return words + figure.format(self.figure).replace("%", " %")
 
-    def to_record(self) -> tuple[str, float]:
-        """Return code and figure, which JSON can hold."""
-        return self.reason.code, self.figure
-
-    @classmethod
-    def from_record(cls, record: tuple[str, float]) -> Verdict:
-        """Read what `to_record` wrote."""
-        code, figure = record
-        return cls(Reason[code.upper()], figure)
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.evaluate._losses import LARGEST_LOSS
-from shiftune.ratio._overlap import NEGLIGIBLE, Guard, Verdict, effective_rows
+from shiftune.ratio._overlap import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk._new_site import pooled_variance
 from shiftune.risk._result import RiskEstimate
 
@@ -159,12 +159,12 @@ def estimate(
         raise SettingsError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
     limits = Guard() if guard is True else guard or None
-    reasons: tuple[Verdict | None, ...] = (None,) * len(sample.n)
+    reasons = ("",) * len(sample.n)
     if limits:
         means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
         figures = zip(sample.n.tolist(), means.tolist(), ess.tolist(), strict=True)
-        reasons = tuple(limits.objection(*each) for each in figures)
-    counts = np.array([reason is None for reason in reasons])
+        reasons = tuple(str(limits.objection(*of_source) or "") for of_source in figures)
+    counts = np.array([not reason for reason in reasons])
     if not counts.any():
         return _fallback(sample, reasons, method, limits)
     if not limits and not sample.w.any():
@@ -221,8 +221,8 @@ def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:
     """Sum of lambda w L over all rows; `lam_rows` has shape (n,)."""
     z = sample.w * sample.L
     estimates = sample.means(z)
-    found = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
-    return replace(found, value=float(lam_rows @ z))
+    risk = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
+    return replace(risk, value=float(lam_rows @ z))
 
 
 def _combined(
@@ -248,18 +248,18 @@ def _combined(
 
 
 def _fallback(
-    sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | None
+    sample: Sample, reasons: tuple[str, ...], method: str, limits: Guard | None
 ) -> RiskEstimate:
     """Return a rougher estimate where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
     together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
     if limits and together.sum() >= limits.min_ess_together:
-        found = _normalised_by_source(sample, together / together.sum())
+        risk = _normalised_by_source(sample, together / together.sum())
         instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
     else:
         uncorrected = replace(sample, w=np.ones(len(sample.L)))
-        found = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
-        found = replace(found, mean_weights=sample.means(sample.w), ess=ess)
+        risk = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
+        risk = replace(risk, mean_weights=sample.means(sample.w), ess=ess)
         instead = "naive, the uncorrected mean loss of all sources"
     objections = "; ".join(
         f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
@@ -271,7 +271,7 @@ def _fallback(
         stacklevel=3,
     )
     return replace(
-        found,
+        risk,
         left_out=reasons,
         fallback=f"no source overlaps enough, so {method} fell back on {instead}",
     )
@@ -414,7 +414,7 @@ class Sample:
         return RiskEstimate(
             names=self.names,
             n=self.n,
-            left_out=(None,) * len(self.n),
+            left_out=("",) * len(self.n),
             block_counts=self.n.copy(),
             units=self.n.astype(float),
             nonnegative=bool(self.L.min() >= 0),

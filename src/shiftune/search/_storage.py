@@ -65,7 +65,7 @@ FORMAT_NUMBER = "shiftune_format"
 # A random mark of the study, by which its predictions are known.
 MARK = "shiftune_mark"
 # Number of the form in which trials are recorded.
-FORMAT = 5
+FORMAT = 6
 # Attempts to open a storage that others may be creating.
 ATTEMPTS = 8
 # A driver waits so long for others that are writing to the same file.
