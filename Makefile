@@ -129,8 +129,8 @@ release-check: test-slow check-wheel
 # PEERS is the Python of an environment with the packages that benchmarks/speed/peers.py names.
 PEERS :=
 bench: $(READY)
-	for name in core reach guard fallback ratios concept_shift samplers search; do \
-		$(BIN)/python benchmarks/$$name.py || exit 1; \
+	for name in core reach guard fallback ratios stability site_effects samplers search; do \
+		$(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out bench $(if $(PEERS),--peers $(PEERS))
 

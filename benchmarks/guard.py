@@ -1,7 +1,7 @@
 """Limits of the guard: error of the estimated risk over a grid of limits.
 
-    python benchmarks/guard.py [--problems 60]
-    python benchmarks/guard.py --known 200     # bias and coverage with known density ratios alone
+    python -m benchmarks.guard [--problems 60]
+    python -m benchmarks.guard --known 200     # bias and coverage with known density ratios alone
 
 Generated problems in which covariate shift holds exactly and the target risk is known: sites
 N(m_j, I) in 1 and 7 dimensions, y = 0.7 x_1 + 0.3 + noise, loss (theta - y)^2 / 2. Sources lie

@@ -41,7 +41,7 @@ def test_a_search_that_is_in_order():
         "label leakage",
         "overlap",
         "extrapolation",
-        "concept shift between sites",
+        "site effects",
         "site heterogeneity",
         "no source decides alone",
         "enough sites and rows",
@@ -66,10 +66,10 @@ def test_a_site_with_other_labels_is_named(settings, rng):
     between = "risk" not in settings  # the interval of the default includes it
     assert "disagree about the risk" in checks["site heterogeneity"].finding
     assert (checks["site heterogeneity"].level == "ok") == between
-    assert ("concept shift between sites" in checks) == between
+    assert ("site effects" in checks) == between
     if between:
-        assert checks["concept shift between sites"].level == "caution"
-        assert "most at 'C'" in checks["concept shift between sites"].finding
+        assert checks["site effects"].level == "caution"
+        assert "most at 'C'" in checks["site effects"].finding
 
 
 def test_an_oracle_assumes_nothing(rng):

@@ -1,6 +1,6 @@
 """Checks of the data: sites, rows and labels, and how far they support an estimate at the target.
 
-Concept shift, leakage, overlap, class frequencies, extrapolation: each function returns a `Check`.
+Site effects, leakage, overlap, class frequencies, extrapolation: each function returns a `Check`.
 Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.md`.
 """
 
@@ -28,9 +28,9 @@ from shiftune.search._result import SearchResult
 
 _Floats = NDArray[np.float64]
 
-# ---------------------------------------------------------------- concept shift
+# ---------------------------------------------------------------- site effects
 
-_CONCEPT_SHIFT = "concept shift between sites"
+_SITE_EFFECTS = "site effects"
 # So many labels of a site show most of its effect; smaller sites are extrapolated.
 _MANY_LABELS = 300
 # Estimated risks of real sites without labels are off by about 10 % (median) with the best
@@ -39,13 +39,13 @@ _MANY_LABELS = 300
 _LARGE_GAIN, _SMALL_GAIN = 0.1, 0.01
 
 
-def concept_shift_check(result: SearchResult) -> Check:
-    """Check how much lower the loss would be if the model knew the site of a row.
+def site_effects_check(result: SearchResult) -> Check:
+    """Check how much lower the loss would be if labels of a site showed what is particular to it.
 
-    Every source is treated as the target, and its labels show its effect
-    (`shiftune.effects.SiteEffects`); its other rows are predicted with it. A caution: that takes
-    away a tenth of the loss, so that similar cases have different outcomes, and the interval of the
-    risk is about such differences more than about anything else.
+    Every source is treated as the target with labels of its own (`shiftune.effects.SiteEffects`). A
+    caution: they take away a tenth of the loss. Either similar cases have different outcomes at
+    different sites, or the models miss something where sites differ; labels help with both, and
+    without them the two cannot be told apart (`benchmarks/results/site_effects.md`).
     """
     effects, loss = result.updater.effects, loss_in_words(result.loss.name)
     plain = np.array([own.mean() for own in effects.source_losses(0)])
@@ -55,32 +55,26 @@ def concept_shift_check(result: SearchResult) -> Check:
     numbers = {"gain": float(gain), "gain_stderr": float(stderr)}
     if gain < _SMALL_GAIN:
         finding = (
-            "Similar cases have about the same outcomes at all sources: knowing the site would "
-            f"lower the {loss} by less than 1 %."
+            "The model misses little that is particular to a site: many labels of it would lower "
+            f"the {loss} by less than 1 %."
         )
-        return Check(_CONCEPT_SHIFT, Level.OK, finding, NOTHING_TO_DO, numbers)
+        return Check(_SITE_EFFECTS, Level.OK, finding, NOTHING_TO_DO, numbers)
     relative = dict(zip(result.context.data.sources, gains / before, strict=True))
     most = listed(sorted(relative, key=lambda name: -relative[name])[:MOST_NAMES])
-    lower = f"would lower the {loss} by {percent(gain)} on average, most at {most}"
-    if gain < _LARGE_GAIN:
-        # Curves that the model misses make as much where p(y|x) is the same everywhere
-        # (`benchmarks/results/concept_shift.md`).
-        finding = (
-            f"Knowing the site {lower}: outcomes of similar cases differ somewhat between sites, "
-            "or the model misses something that differs between them."
-        )
-        return Check(_CONCEPT_SHIFT, Level.OK, finding, NOTHING_TO_DO, numbers)
     finding = (
-        "Similar cases have different outcomes at different sites: knowing the site (as after "
-        f"{_MANY_LABELS} labels of each) {lower}."
+        f"The model misses what is particular to a site: {_MANY_LABELS} labels of it would lower "
+        f"the {loss} by {percent(gain)} on average, most at {most}. Either similar cases have "
+        "different outcomes there, or their columns lack something."
     )
+    if gain < _LARGE_GAIN:
+        return Check(_SITE_EFFECTS, Level.OK, finding, NOTHING_TO_DO, numbers)
     advice = (
         "Label some target rows. Look for the cause (how outcomes are recorded, instruments, a "
-        "missing column) and add it as a column. The interval includes such differences, if the "
-        "target differs as the sources do."
+        "missing column) and add it as a column. The interval includes such effects, if the target "
+        "differs as the sources do."
     )
-    headline = "similar cases have different outcomes at other sites"
-    return Check(_CONCEPT_SHIFT, Level.CAUTION, finding, advice, numbers, headline)
+    headline = f"labels of a site would lower its loss by {percent(gain)}"
+    return Check(_SITE_EFFECTS, Level.CAUTION, finding, advice, numbers, headline)
 
 
 # ---------------------------------------------------------------- leakage

@@ -74,7 +74,7 @@ def run_checks(result: SearchResult) -> Checks:
             overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
             reach_check(result),
             *frequencies,
-            *result.concept_shift,
+            *result.site_effects,
             agreement_check(result.choice.risk),
             influence_check(result.choice.risk),
             enough_check(result),

@@ -738,12 +738,12 @@ class SearchResult(ResultMethods):
         return leakage_check(self)
 
     @of_sources
-    def concept_shift(self) -> list[Check]:
-        """Check of concept shift between sites; none where labels cannot show effects of sites."""
-        from shiftune.checks._of_data import concept_shift_check
+    def site_effects(self) -> list[Check]:
+        """Check of the effects of sites; none where labels cannot show them."""
+        from shiftune.checks._of_data import site_effects_check
 
         shown = not self.updater.obstacle and self.updater.effects.out_of_site
-        return [concept_shift_check(self)] if shown else []
+        return [site_effects_check(self)] if shown else []
 
     @of_sources
     def plain_cv(self) -> dict[str, float]:

@@ -1,12 +1,12 @@
-"""The check of concept shift between sites, and Cochran's Q.
+"""The check of site effects: how much of the loss labels of a site take away.
 
-    python benchmarks/concept_shift.py [--runs 20]
+    python benchmarks/site_effects.py [--runs 20]
 
 Generated sites, N(m_j, S_j) in d dimensions, whose means (and, mostly, spreads) differ: the inputs
-are shifted, p(y|x) is the same (level) or moves (power). Then Cochran's Q of the sources' risks
-where covariate shift holds exactly. Then, where the environment variable SHIFTUNE_DATA names a
-folder with real tables in `sites`, the check on them, and on the same inputs and sites with labels
-drawn anew from one model for all sites, where knowing the site gains nothing.
+are shifted, p(y|x) is the same (level) or moves (power). Then, where the environment variable
+SHIFTUNE_DATA names a folder with real tables in `sites`, the check on them, and on the same inputs
+and sites with labels drawn anew from one model for all sites, where effects are those of what the
+models miss.
 """
 
 from __future__ import annotations
@@ -20,16 +20,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from reproduction.toy import KnownRatio
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.checks._of_data import concept_shift_check
-from shiftune.datasets import GaussianSites
-from shiftune.ratio import ClassifierRatio
-from shiftune.risk import estimate, heterogeneity, heterogeneity_of
+from shiftune.checks._of_data import site_effects_check
 
-FIVE_PERCENT = 0.05
 # From here on a check mentions the gain, and is a caution.
 MENTIONED, CAUTION = 0.01, 0.1
 # Rows of a real site that are read.
@@ -89,7 +84,7 @@ def gain_of(X, y, site, task=None):
     """Return the gain from knowing the site, its standard error, and the site that gains most."""
     problem = ShiftProblem.from_arrays(X, y, site, X[:50], task=task)
     search = ShiftSearch(["linear", "lightgbm"], n_trials=6, random_state=0, progress=False)
-    check = concept_shift_check(search.fit(problem).result_)
+    check = site_effects_check(search.fit(problem).result_)
     first = check.finding.partition("most at ")[2].partition("'")[2].partition("'")[0]
     return check.figures["gain"], check.figures["gain_stderr"], first
 
@@ -132,49 +127,6 @@ def _summary(gains) -> dict[str, str]:
         "mentioned": f"{np.mean(gains >= MENTIONED):.2f}",
         "caution": f"{np.mean(gains >= CAUTION):.2f}",
     }
-
-
-def cochran(runs: int) -> None:
-    """Sites N(m_j, 1) in 2 dimensions, y = x_1 + noise, loss (0.5 - y)^2."""
-    print(f"\n## Cochran's Q where covariate shift holds exactly, {runs} runs each\n")
-    print(
-        "Share of p values below 0.05: taken as published (sources' means and variances, "
-        "chi-square), and by `heterogeneity_of`; power: the same where every other source has "
-        "losses 1.5 times as large.\n"
-    )
-    rows = []
-    for k, n in [(5, 40), (5, 300), (20, 40), (20, 300)]:
-        found = {"known": [], "logistic": []}
-        for run in range(runs):
-            rng = np.random.default_rng([run, k, n])
-            sites = GaussianSites(np.vstack([np.zeros(2), rng.normal(0, 0.4, (k, 2))]))
-            target = sites.draw(0, 1000, rng)
-            density = [sites.draw(j, n, rng) for j in range(1, k + 1)]
-            X = [sites.draw(j, n, rng) for j in range(1, k + 1)]
-            losses = [(0.5 - x[:, 0] - rng.standard_normal(n)) ** 2 for x in X]
-            moved = [loss * (1 + 0.5 * (j % 2)) for j, loss in enumerate(losses)]
-            known = KnownRatio([sites.ratio(j) for j in range(1, k + 1)])
-            for name, ratio in (("known", known), ("logistic", ClassifierRatio())):
-                weights = ratio.fit(target, density).weights(X)
-                risk = estimate(losses, weights)
-                ours, power = heterogeneity_of(risk), heterogeneity_of(estimate(moved, weights))
-                if ours is None or power is None:
-                    continue
-                m, v = risk.estimates[risk.lam > 0], (risk.divergences / risk.n)[risk.lam > 0]
-                p_values = [heterogeneity(m, v).p_value, ours.p_value, power.p_value]
-                found[name].append(np.array(p_values) < FIVE_PERCENT)
-        for name, small in found.items():
-            published, ours, power = np.mean(small, axis=0)
-            rows.append(
-                {
-                    "sources x rows": f"{k} x {n}",
-                    "weights": name,
-                    "as published": f"{published:.3f}",
-                    "heterogeneity_of": f"{ours:.3f}",
-                    "power": f"{power:.3f}",
-                }
-            )
-    print(_markdown(rows))
 
 
 def real(folder: Path, draws: int) -> None:
@@ -230,10 +182,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     runs = parser.parse_args().runs
     warnings.simplefilter("ignore")
-    print("# Concept shift between sites\n")
+    print("# Site effects\n")
     level(runs)
     power(runs)
-    cochran(20 * runs)
     folder = Path(os.environ.get("SHIFTUNE_DATA", "")) / "sites"
     if os.environ.get("SHIFTUNE_DATA") and folder.is_dir():
         real(folder, max(runs // 10, 1))

@@ -1,4 +1,4 @@
-"""Concept shift between sites: the gain is the share of the loss that effects of sites make."""
+"""Site effects: the gain is the share of the loss that is particular to sites."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.checks._of_data import concept_shift_check
+from shiftune.checks._of_data import site_effects_check
 
 SITES, ROWS = 12, 300
 
@@ -23,7 +23,7 @@ def check_of(levels, classes=False, seed=0):
     problem = ShiftProblem.from_sites(list(zip(X[1:], y, strict=True)), X[0])
     model, space = (LogisticRegression(), "C") if classes else (Ridge(), "alpha")
     search = ShiftSearch(model, {space: (0.9, 1.0)}, n_trials=2, progress=False).fit(problem)
-    return concept_shift_check(search.result_)
+    return site_effects_check(search.result_)
 
 
 def test_the_gain_is_the_variance_between_sites():
@@ -43,7 +43,7 @@ def test_the_gain_is_the_variance_between_sites():
 
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_shifted_inputs_alone_are_no_concept_shift(classes, seed):
+def test_shifted_inputs_alone_have_no_effect(classes, seed):
     check = check_of(np.zeros(SITES), classes, seed)
     assert abs(check.figures["gain"]) < 0.01
     assert check.level == "ok"
