@@ -363,11 +363,7 @@ def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[C
 
 
 def spelled_like(known: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
-    """Return texts that are known in another spelling, which one known text alone has, with it.
-
-    >>> spelled_like(["F", "007"], ["f", "F", "7", "m"])
-    {'f': 'F', '7': '007'}
-    """
+    """Return texts that are known in another spelling, which one known text alone has, with it."""
     known = set(known)
     spellings = Counter(map(_loose, known))
     same = {_loose(each): each for each in known if spellings[_loose(each)] == 1}
@@ -777,11 +773,7 @@ def _evenness(numbers: pd.Series, sites: NDArray[Any]) -> float:
 
 
 def question_about(values: pd.Series, option: Option = python_option) -> str:
-    """Ask about numbers far outside the others that look like codes; empty if there are none.
-
-    >>> question_about(pd.Series([18, 97, 999, 45, 999], name="age"))
-    "999 in 2 rows, far from the other values (18 to 97): a code for missing? missing={'age': 999}"
-    """
+    """Ask about numbers far outside the others that look like codes; empty if there are none."""
     given = values.dropna().to_numpy(dtype=float)
     if not len(given) or not {given.min(), given.max()} & _CODES:
         return ""

@@ -125,12 +125,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """How the numbers of one column are written.
-
-    >>> written = NumberFormat(",", "€", grouped=True)
-    >>> written.read(pd.Series(["1.234,50 €", "3 €", "much"])).to_list()
-    [1234.5, 3.0, nan]
-    """
+    """How the numbers of one column are written."""
 
     decimal: str = "."
     affix: str = ""
@@ -175,12 +170,6 @@ class NumberFormats:
     `low` and `high` are the values to expect, which decide whether 1,234 has thousands or decimals;
     where they do not, `decimal` does, the decimal sign of the file. A format that is `known` stays
     if it reads nearly all texts, whatever else would; other units than its own are never read.
-
-    >>> found = NumberFormats()
-    >>> found.add(pd.Series(["3,5", "4", "unknown"]))
-    >>> found.add(pd.Series(["12,25"]))
-    >>> found.decided(), found.strange.shown
-    (NumberFormat(decimal=',', affix='', grouped=False), "'unknown'")
     """
 
     def __init__(
@@ -276,9 +265,9 @@ class NumberFormats:
         return below, above
 
 
-def read_numbers(text: pd.Series) -> pd.Series:
+def read_numbers(text: pd.Series, decimal: str = ".") -> pd.Series:
     """Return floats, in whatever format all texts have; NaN for texts that are not numbers."""
-    formats = NumberFormats()
+    formats = NumberFormats(decimal=decimal)
     formats.add(text)
     return formats.decided().read(text)
 
@@ -405,11 +394,6 @@ class DateFormats:
 
     A date with the year first, or with dots, is clear in itself. With slashes, day and month are
     told apart by the expected format or, where that does not read all, by the only one that does.
-
-    >>> found = DateFormats("%d/%m/%Y")
-    >>> found.add(pd.Series(["03/04/2024", "2024-12-31"]))
-    >>> found.read(pd.Series(["03/04/2024"])).dt.month.to_list(), found.others
-    ([4], {'ISO8601': 1})
     """
 
     def __init__(self, expected: str) -> None:

@@ -43,6 +43,7 @@ from shiftune.columns._formats import (
     check_date_format,
     distinct,
     first_code,
+    read_numbers,
     stripped,
     without_zeros,
 )
@@ -226,10 +227,7 @@ def _features(df: pd.DataFrame, settings: TableSettings) -> list[Hashable]:
 def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
     """Check that all columns exist, and that every column has at most one role."""
     check_choice(settings.target_labels, get_args(TargetLabels), "target_labels")
-    if settings.missing_labels not in ("error", "drop"):
-        raise SettingsError(
-            f"missing_labels must be 'error' or 'drop', got {settings.missing_labels!r}"
-        )
+    check_choice(settings.missing_labels, ("error", "drop"), "missing_labels")
     check_choice(settings.columns, ("read", "as given"), "reading of columns")
     if settings.as_given and (settings.keep or settings.ids or settings.dates or settings.missing):
         raise SettingsError(
@@ -463,9 +461,7 @@ def _read_labels(
     if TRUTH.issuperset(own.unique()):
         own = own.str.capitalize() == "True"
     if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(own):
-        formats, texts = NumberFormats(decimal=settings.decimal), own.astype(str)
-        formats.add(texts)
-        numbers = formats.decided().read(texts)
+        numbers = read_numbers(own.astype(str), settings.decimal)
         own = numbers.astype(object).where(numbers.notna(), own)
     own = _as_whole(own.infer_objects())
     if settings.target_labels == "oracle":

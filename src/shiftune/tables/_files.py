@@ -131,14 +131,9 @@ class SiteFiles:
         return files | dict(zip(self._sources, _names_of(self._sources), strict=True))
 
     @property
-    def decimal(self) -> str:
-        """Decimal sign of the files."""
-        return self._sources[0].form.decimal
-
-    @property
-    def separator(self) -> str:
-        """Separator of the target's file; a comma for files of other kinds than CSV."""
-        return next(iter(self._files)).form.separator
+    def form(self) -> CsvForm:
+        """How the files are written, by the first one of the sources."""
+        return self._sources[0].form
 
     @property
     def names(self) -> list[str]:
@@ -246,11 +241,7 @@ class SiteFiles:
 
 
 def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
-    """Return the table in a file, in a folder of Parquet files, or in all files of a pattern.
-
-    The ending decides; what is none of `_KINDS` is CSV, compressed with the endings .gz, .bz2, .xz,
-    .zip and .zst. CSV columns with digits that begin with a zero (007) are text.
-    """
+    """Return the table in a file, in a folder of Parquet files, or in all files of a pattern."""
     return _joined(path, {file: file.read() for file in files_at(path)}, needed)
 
 
@@ -357,10 +348,10 @@ class TableFile:
         self._kind = "parquet" if path.is_dir() else _KINDS.get(path.suffix.lower(), "csv")
 
     @cached_property
-    def form(self) -> _CsvForm:
+    def form(self) -> CsvForm:
         """How the file is written, if it is CSV."""
         if self._kind != "csv":
-            return _CsvForm()
+            return CsvForm()
         with self._explained():
             return _form_of(self.path)
 
@@ -480,10 +471,8 @@ class TableFile:
                 reader = _read_csv(self.path, self.form, usecols=self._stored(columns), **options)
             elif self._kind == "json":
                 reader = _read_json_lines(self.path, chunksize=ROWS_AT_ONCE)
-            elif self._kind == "excel":
-                table = self.read()
-                starts = range(0, max(len(table), 1), ROWS_AT_ONCE)
-                reader = (table[start : start + ROWS_AT_ONCE] for start in starts)
+            elif self._kind == "excel":  # sheets are read whole
+                reader = (table for table in [self.read()])
             else:
                 reader = self._pandas_batches(columns, exact=as_written)
         with closing(reader):
@@ -603,7 +592,7 @@ def _read_excel(path: Path) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _CsvForm:
+class CsvForm:
     """How a CSV file is written."""
 
     encoding: str = "utf-8"
@@ -616,7 +605,7 @@ class _CsvForm:
         return "," if self.separator == ";" else "."
 
 
-def _form_of(path: Path) -> _CsvForm:
+def _form_of(path: Path) -> CsvForm:
     """Return the form of a file. One whose first line is a title is refused.
 
     Blank lines above the names are skipped.
@@ -635,7 +624,7 @@ def _form_of(path: Path) -> _CsvForm:
     if 0 < lines[0].count(separator) == max(line.count(separator) for line in lines):
         likely = separator  # there may be as many decimal commas
     _refuse_title(path, [_cells(line, likely) for line in lines], first[0][0])
-    return _CsvForm(encoding, separator, n_lines)
+    return CsvForm(encoding, separator, n_lines)
 
 
 def _encoding_and_lines(path: Path) -> tuple[str, int]:
@@ -724,7 +713,7 @@ def _refuse_title(path: Path, rows: Sequence[Sequence[str]], above: int = 0) -> 
     )
 
 
-def _read_csv(source: Path | io.BytesIO, form: _CsvForm, **options: Any) -> Any:
+def _read_csv(source: Path | io.BytesIO, form: CsvForm, **options: Any) -> Any:
     """Return the table in a file, or a reader of its parts where options have a `chunksize`."""
     if isinstance(source, io.BytesIO):
         source.seek(0)
@@ -740,7 +729,7 @@ def _read_csv(source: Path | io.BytesIO, form: _CsvForm, **options: Any) -> Any:
     )
 
 
-def _read_csv_with_types(source: Path | io.BytesIO, form: _CsvForm) -> pd.DataFrame:
+def _read_csv_with_types(source: Path | io.BytesIO, form: CsvForm) -> pd.DataFrame:
     """Return a table with types by pandas, except that columns with codes (007) are text."""
     table: pd.DataFrame = _read_csv(source, form)
     # Digits with leading zeros would have become such values.
