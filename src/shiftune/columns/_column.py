@@ -564,9 +564,8 @@ def typed(
         codes = [each for each in text.cat.categories if each not in given.cat.categories]
         remarks.append(f"{listed(codes)} in {count(n, 'row')} counts as missing")
     if len(strange):
-        one, shown = len(strange) == 1, listed(strange.unique(), _MOST_STRANGE_TEXTS)
-        what = f"1 value is not a {kind}" if one else f"{len(strange)} values are not {kind}s"
-        remarks.append(f"{what} ({shown}) and {'counts' if one else 'count'} as missing")
+        shown = listed(strange.unique(), _MOST_STRANGE_TEXTS)
+        remarks.append(unreadable(kind, len(strange), shown))
     converted = replace(
         converted,
         distinct=int(values.nunique()),
@@ -574,6 +573,12 @@ def typed(
         missing_texts=tuple(map(str, strange.unique())),
     )
     return converted, pd.Series(values.reindex(column.index), name=name)
+
+
+def unreadable(kind: ColumnKind, n: int, shown: str) -> str:
+    """Say how many values are not numbers, or dates, and that they count as missing."""
+    verbs = (f"is not a {kind}", "counts") if n == 1 else (f"are not {kind}s", "count")
+    return f"{count(n, 'value')} {verbs[0]} ({shown}) and {verbs[1]} as missing"
 
 
 def _is_text(column: pd.Series) -> bool:

@@ -172,10 +172,7 @@ def check_types(df: pd.DataFrame, roles: Mapping[str, Hashable]) -> None:
 def about_unlabelled(
     label: Hashable, missing: Mapping[Any, int], rows: Mapping[Any, int], how: str
 ) -> list[str]:
-    """Note that rows without a label are left out, unless `how` they are treated is "error".
-
-    `missing` are their numbers by site, and `rows` those of all rows.
-    """
+    """Note, or refuse, rows without a label, from their numbers by site, and those of all rows."""
     if not missing:
         return []
     if how == "error":

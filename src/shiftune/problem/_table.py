@@ -597,8 +597,8 @@ def _read_columns(
 
 
 def _weights(weights: pd.Series, settings: TableSettings) -> pd.Series:
-    where = pd.Series("", weights.index)
-    column, values = typed(weights, TableRows(where, decimal=settings.decimal))
+    rows = TableRows(pd.Series("", weights.index), decimal=settings.decimal)
+    column, values = typed(weights, rows)
     if column.kind != "number":
         raise DataError(
             f"column {column.name!r} has the weights of rows, but is not numeric; weights "
@@ -651,11 +651,11 @@ def _about_used(own: pd.Series) -> str:
 def _about_lacking_classes(labels: pd.Series, sites: NDArray[np.object_]) -> list[str]:
     """Note the sources in which a class does not occur."""
     (own, names), (codes, classes) = pd.factorize(sites, sort=True), pd.factorize(labels)
-    cells = len(classes) * own[codes >= 0] + codes[codes >= 0]
-    by_site = np.bincount(cells, minlength=len(names) * len(classes)).reshape(len(names), -1)
+    has = np.zeros((len(names), len(classes) + 1), dtype=bool)  # the last one is missing
+    has[own, codes] = True
     notes = []
-    for site, rows in zip(names, by_site, strict=True):
-        if lacking := sorted(map(str, classes[rows == 0])):
+    for site, there in zip(names, has, strict=True):
+        if lacking := sorted(map(str, classes[~there[:-1]])):
             what = "class" if len(lacking) == 1 else "classes"
             notes.append(f"site {site!r} has no row of {what} {listed(lacking)}")
     if len(notes) > 4:

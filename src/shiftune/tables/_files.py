@@ -415,15 +415,11 @@ class TableFile:
             elif self._kind == "json":
                 table = _read_json_lines(self.path)
             else:
-                import pyarrow
+                from pyarrow import Table
 
-                schema = self._dataset().schema
-                if (stored := self._stored(columns)) is not None:
-                    schema = pyarrow.schema(
-                        [schema.field(name) for name in stored], schema.metadata
-                    )
-                batches = self._batches(stored)
-                table = _with_named_index(pyarrow.Table.from_batches(batches, schema))
+                stored = self._stored(columns)
+                schema = self._dataset().scanner(stored).projected_schema
+                table = _with_named_index(Table.from_batches(self._batches(stored), schema))
         table = table.rename(columns=_plain_name)
         return table if columns is None else table[[name for name in table if name in columns]]
 
@@ -606,10 +602,7 @@ class CsvForm:
 
 
 def _form_of(path: Path) -> CsvForm:
-    """Return the form of a file. One whose first line is a title is refused.
-
-    Blank lines above the names are skipped.
-    """
+    """Return the form of a file, by its lines from the first that is not blank."""
     encoding, n_lines = _encoding_and_lines(path)
     with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
         numbered = dropwhile(lambda each: not each[1].strip(), enumerate(opened.handle))
@@ -655,20 +648,20 @@ def _encoding_and_lines(path: Path) -> tuple[str, int]:
 
 def _refuse_two_encodings(path: Path) -> None:
     """Refuse a text of which some lines are UTF-8, and others are Windows-1252."""
-    first = {}
+    utf_8 = other = 0  # first lines that are, and are not
     with get_handle(path, "rb", compression="infer", is_text=False) as opened:
         for n, line in enumerate(opened.handle, start=1):
             if not line.isascii():
                 try:
                     line.decode("utf-8-sig")
-                    first.setdefault("utf-8", n)
+                    utf_8 = utf_8 or n
                 except UnicodeDecodeError:
                     line.decode("cp1252")
-                    first.setdefault("cp1252", n)
-    if len(first) > 1:
+                    other = other or n
+    if utf_8:
         raise StorageError(
-            f"{path} has two encodings: line {first['utf-8']} is UTF-8, but line {first['cp1252']} "
-            "is not; save all of it as UTF-8"
+            f"{path} has two encodings: line {utf_8} is UTF-8, but line {other} is not; save all "
+            "of it as UTF-8"
         )
 
 
