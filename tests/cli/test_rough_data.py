@@ -225,3 +225,16 @@ def test_boosted_trees(visits, noted, folder, model):
     (folder / "s.toml").write_text("n_estimators = 5")
     noted(visits, "--space", "s.toml", label="ill", model=model, trials=1)
     assert set(pd.read_csv("run/predictions.csv")["prediction"]) <= {"yes", "no"}
+
+
+def test_unseen_categories_are_named_on_both_screens_and_by_a_check(visits, tune, run, folder):
+    own = np.flatnonzero(visits["ward"] == "A")
+    visits["drug"] = np.resize(["u", "v"], len(visits))
+    visits.loc[own[: 3 * len(own) // 4], "drug"] = "new"
+    visits.to_csv("drugs.csv", index=False)
+    roles = ["--site", "ward", "--target", "A", "--label", "cost"]
+    for done in (run("diagnose", "drugs.csv", *roles), tune("drugs.csv", "--out", "run")):
+        screen = " ".join(done.stdout.split())
+        assert "of the target (75 %) have categories that no source has: 'new'" in screen
+    checks = str(json.loads((folder / "run" / "best.json").read_text()))
+    assert "75 % of the target's rows have a category that no source has in 'drug'" in checks

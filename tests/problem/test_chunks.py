@@ -157,7 +157,7 @@ def test_rows_without_label_are_not_drawn(df, tmp_path, monkeypatch):
         ({"label": "yy", "most_rows": 300}, "no column 'yy'"),
         (
             {"target": "B", "target_labels": "use", "missing_labels": "drop", "most_rows": 50},
-            "50 labelled rows, .* a draw of 50 rows has no room for others",
+            "a draw of 50 rows leaves 1 .* beside 50 labelled rows .* at least 80 rows",
         ),
         ({"target": "E", "most_rows": 300}, "no site 'E'"),
     ],

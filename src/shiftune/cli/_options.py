@@ -367,7 +367,7 @@ class TableOptions:
             missing=_missing_values(given["missing"]),
             target_labels="use" if keep else "hide",
             missing_labels="drop" if drop else "error",
-            decimal=files.decimal,
+            decimal=files.form.decimal,
             option=shell_option,
             **{name: given[name] for name in _SAME_IN_PYTHON if name in given},
         )

@@ -82,7 +82,7 @@ def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> 
         plan = _plan(job, left, counts, seed)
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
         if ending == ".csv":
-            plan.to_csv(part, index=False, sep=job.options.files.separator)
+            plan.to_csv(part, index=False, sep=job.options.files.form.separator)
         else:
             WRITERS[ending](iter([plan]), part)
     console = screen()

@@ -363,11 +363,7 @@ def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[C
 
 
 def spelled_like(known: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
-    """Return texts that are known in another spelling, which one known text alone has, with it.
-
-    >>> spelled_like(["F", "007"], ["f", "F", "7", "m"])
-    {'f': 'F', '7': '007'}
-    """
+    """Return texts that are known in another spelling, which one known text alone has, with it."""
     known = set(known)
     spellings = Counter(map(_loose, known))
     same = {_loose(each): each for each in known if spellings[_loose(each)] == 1}
@@ -568,9 +564,8 @@ def typed(
         codes = [each for each in text.cat.categories if each not in given.cat.categories]
         remarks.append(f"{listed(codes)} in {count(n, 'row')} counts as missing")
     if len(strange):
-        one, shown = len(strange) == 1, listed(strange.unique(), _MOST_STRANGE_TEXTS)
-        what = f"1 value is not a {kind}" if one else f"{len(strange)} values are not {kind}s"
-        remarks.append(f"{what} ({shown}) and {'counts' if one else 'count'} as missing")
+        shown = listed(strange.unique(), _MOST_STRANGE_TEXTS)
+        remarks.append(unreadable(kind, len(strange), shown))
     converted = replace(
         converted,
         distinct=int(values.nunique()),
@@ -578,6 +573,12 @@ def typed(
         missing_texts=tuple(map(str, strange.unique())),
     )
     return converted, pd.Series(values.reindex(column.index), name=name)
+
+
+def unreadable(kind: ColumnKind, n: int, shown: str) -> str:
+    """Say how many values are not numbers, or dates, and that they count as missing."""
+    verbs = (f"is not a {kind}", "counts") if n == 1 else (f"are not {kind}s", "count")
+    return f"{count(n, 'value')} {verbs[0]} ({shown}) and {verbs[1]} as missing"
 
 
 def _is_text(column: pd.Series) -> bool:
@@ -777,11 +778,7 @@ def _evenness(numbers: pd.Series, sites: NDArray[Any]) -> float:
 
 
 def question_about(values: pd.Series, option: Option = python_option) -> str:
-    """Ask about numbers far outside the others that look like codes; empty if there are none.
-
-    >>> question_about(pd.Series([18, 97, 999, 45, 999], name="age"))
-    "999 in 2 rows, far from the other values (18 to 97): a code for missing? missing={'age': 999}"
-    """
+    """Ask about numbers far outside the others that look like codes; empty if there are none."""
     given = values.dropna().to_numpy(dtype=float)
     if not len(given) or not {given.min(), given.max()} & _CODES:
         return ""

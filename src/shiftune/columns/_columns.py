@@ -33,6 +33,7 @@ from shiftune.columns._column import (
     is_code,
     kind_of,
     spelled_like,
+    unreadable,
 )
 from shiftune.columns._formats import (
     MISSING_CODES,
@@ -95,14 +96,13 @@ class Columns(Mapping[str, Column]):
     @classmethod
     def of_rows(cls, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
         """Return the columns of rows in which nothing is decided; `sites` include the target."""
-        where = np.repeat(list(sites), [len(X) for X in sites.values()])
-        rows = TableRows(pd.Series(where, dtype=object), target)
         found = {}
         for name in sites[target].columns:
             values = pd.concat([X[name] for X in sites.values()], ignore_index=True)
-            column = Column(name=name, kind=kind_of(values), distinct=int(values.nunique()))
-            found[str(name)] = described(column, values, rows)
-        return cls(found, as_given=True)
+            found[str(name)] = Column(
+                name=name, kind=kind_of(values), distinct=int(values.nunique())
+            )
+        return cls(found, as_given=True).of_target(sites, target)
 
     def of_target(self, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
         """Return the same columns with what the rows of another target hold; `sites` include it."""
@@ -229,17 +229,6 @@ class NewRows:
     """New rows in one or several parts: all parts decide how a column is read.
 
     `decimal` is the decimal sign of the file, for 1,234.
-
-    >>> columns = Columns({"seen": Column(name="seen", kind="date", date_format="%d.%m.%Y",
-    ...                                   parts=("month",), low=18000, high=18500)})
-    >>> table = pd.DataFrame({"seen": ["2020-10-31", "soon"]})
-    >>> rows = NewRows(columns).add(table)
-    >>> rows.read(table)["seen_month"].to_list()
-    [10.0, nan]
-    >>> [str(each) for each in rows.findings()]
-    ["column 'seen': 1 value is not a date ('soon') and counts as missing",
-     "column 'seen': 1 date is written year-month-day, in training day.month.year; read as such",
-     "column 'seen': all dates are later than those in training (until 2020-08-26), as expected"]
     """
 
     def __init__(self, columns: Columns, decimal: str = ".") -> None:
@@ -353,11 +342,7 @@ class _Reader:
 
     def unreadable(self, strange: Tally) -> Iterator[Finding]:
         if n := strange.total:
-            kind = self.column.kind
-            verbs = (f"is not a {kind}", "counts") if n == 1 else (f"are not {kind}s", "count")
-            yield self.finding(
-                f"{count(n, 'value')} {verbs[0]} ({strange.shown}) and {verbs[1]} as missing"
-            )
+            yield self.finding(unreadable(self.column.kind, n, strange.shown))
 
 
 class _Numbers(_Reader):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,12 @@ TRUTH = frozenset(("true", "True", "TRUE", "false", "False", "FALSE"))
 """Texts that pandas takes for booleans in CSV files, if a column has no others."""
 
 
+@dataclass
 class Tally:
     """Number of texts in several parts of a column."""
 
-    def __init__(self) -> None:
-        self.total = 0
-        self.texts: Counter[str] = Counter()
+    total: int = 0
+    texts: Counter[str] = field(default_factory=Counter)
 
     def count(self, counts: pd.Series | dict[str, int]) -> None:
         """Add how often some texts occur."""
@@ -57,9 +57,7 @@ class Tally:
         return listed([text for text, _ in self.texts.most_common()], 4)
 
     def __add__(self, other: Tally) -> Tally:
-        both = Tally()
-        both.total, both.texts = self.total + other.total, self.texts + other.texts
-        return both
+        return Tally(self.total + other.total, self.texts + other.texts)
 
 
 def stripped(text: pd.Series, missing: Collection[str] = ()) -> pd.Series:
@@ -125,12 +123,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """How the numbers of one column are written.
-
-    >>> written = NumberFormat(",", "€", grouped=True)
-    >>> written.read(pd.Series(["1.234,50 €", "3 €", "much"])).to_list()
-    [1234.5, 3.0, nan]
-    """
+    """How the numbers of one column are written."""
 
     decimal: str = "."
     affix: str = ""
@@ -169,28 +162,21 @@ def as_numbers(text: pd.Series) -> pd.Series:
     return pd.to_numeric(text, errors="coerce").astype(float)
 
 
+@dataclass
 class NumberFormats:
     """How the texts of a column can be read as numbers: counts, from all its parts.
 
     `low` and `high` are the values to expect, which decide whether 1,234 has thousands or decimals;
     where they do not, `decimal` does, the decimal sign of the file. A format that is `known` stays
     if it reads nearly all texts, whatever else would; other units than its own are never read.
-
-    >>> found = NumberFormats()
-    >>> found.add(pd.Series(["3,5", "4", "unknown"]))
-    >>> found.add(pd.Series(["12,25"]))
-    >>> found.decided(), found.strange.shown
-    (NumberFormat(decimal=',', affix='', grouped=False), "'unknown'")
     """
 
-    def __init__(
-        self,
-        low: float = -np.inf,
-        high: float = np.inf,
-        decimal: str = ".",
-        known: NumberFormat = PLAIN,
-    ) -> None:
-        self.low, self.high, self.decimal, self.known = low, high, decimal, known
+    low: float = -np.inf
+    high: float = np.inf
+    decimal: str = "."
+    known: NumberFormat = PLAIN
+
+    def __post_init__(self) -> None:
         # By style: numbers that it reads, and those below and above what is expected.
         self._counts = {style: np.zeros(3, dtype=int) for style in ("plain", *_STYLES)}
         self._grouped = dict.fromkeys(_STYLES, False)
@@ -276,9 +262,9 @@ class NumberFormats:
         return below, above
 
 
-def read_numbers(text: pd.Series) -> pd.Series:
+def read_numbers(text: pd.Series, decimal: str = ".") -> pd.Series:
     """Return floats, in whatever format all texts have; NaN for texts that are not numbers."""
-    formats = NumberFormats()
+    formats = NumberFormats(decimal=decimal)
     formats.add(text)
     return formats.decided().read(text)
 
@@ -405,11 +391,6 @@ class DateFormats:
 
     A date with the year first, or with dots, is clear in itself. With slashes, day and month are
     told apart by the expected format or, where that does not read all, by the only one that does.
-
-    >>> found = DateFormats("%d/%m/%Y")
-    >>> found.add(pd.Series(["03/04/2024", "2024-12-31"]))
-    >>> found.read(pd.Series(["03/04/2024"])).dt.month.to_list(), found.others
-    ([4], {'ISO8601': 1})
     """
 
     def __init__(self, expected: str) -> None:
@@ -432,8 +413,8 @@ class DateFormats:
 
     def read(self, text: pd.Series) -> pd.Series:
         """Return the dates of a part that was added; NaT where there is none."""
-        first, *others = [self._other] if self._other else [self.expected, *self.others]
-        dates = parse_dates(text, first)
+        others = [] if self._other else self.others
+        dates = parse_dates(text, self.usual)
         for each in others:
             dates = dates.fillna(parse_dates(text, each))
         return dates

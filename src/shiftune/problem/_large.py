@@ -36,11 +36,7 @@ class Sample:
     cap: int  # most rows of a site that were drawn
 
     def share_of(self, name: str) -> float:
-        """Share of a site's rows that was drawn.
-
-        >>> Sample({"B": 50, "C": 400}, 100).share_of("C")
-        0.25
-        """
+        """Share of a site's rows that was drawn."""
         n = self.counts.get(name, 0)
         return min(n, self.cap) / n if n else 1.0
 
@@ -160,18 +156,14 @@ def _draw(
             f"a draw of {most_rows:,} of {n_rows:,} rows would divide groups of the column "
             f"{settings.group!r}; allow all rows, or draw whole groups yourself"
         )
-    certain = own & known if settings.target_labels == "use" else np.zeros(n_rows, dtype=bool)
-    if (kept := int(certain.sum())) >= most_rows:
-        raise SettingsError(
-            f"the target has {kept:,} labelled rows, which are all kept, so a draw of "
-            f"{most_rows:,} rows has no room for others; allow more rows"
-        )
-    used = np.count_nonzero(counts)
+    certain = own & known & (settings.target_labels == "use")
+    kept, used = int(certain.sum()), np.count_nonzero(counts)
     cap = _cap(counts[counts > 0].tolist(), most_rows - kept)
-    if cap < min(counts.max(), _FEWEST_ROWS):
+    if kept >= most_rows or cap < min(counts.max(), _FEWEST_ROWS):
+        beside = f" beside {kept:,} labelled rows of the target, which are all kept" if kept else ""
         raise SettingsError(
-            f"a draw of {most_rows:,} rows leaves {cap} of each of {used:,} sites; allow at "
-            f"least {kept + _FEWEST_ROWS * used:,} rows"
+            f"a draw of {most_rows:,} rows leaves {cap} of each of {used:,} sites{beside}; allow "
+            f"at least {kept + _FEWEST_ROWS * used:,} rows"
         )
     rng = np.random.default_rng(random_state)
     drawn = np.zeros(n_rows, dtype=bool)
@@ -188,9 +180,9 @@ def _draw(
             f"{cap:,} of a site; models learn from fewer rows, and standard errors that come from "
             f"rows are about {np.sqrt(counts.max() / cap):.1f} times as large at the largest site"
         )
-    for note in left_out:
-        notes.append(note)
-        warnings.warn(note, DataWarning, stacklevel=4)
+    if left_out:
+        notes += left_out
+        warnings.warn(*left_out, DataWarning, stacklevel=4)
     if kept:
         notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
     chosen = drawn | certain
@@ -199,11 +191,7 @@ def _draw(
 
 
 def _cap(counts: list[int], most: int) -> int:
-    """Return the number of rows at which sites are cut, so that `most` are left in all.
-
-    >>> _cap([2, 50, 90], 42), _cap([2, 50, 90], 1000)
-    (20, 90)
-    """
+    """Return the number of rows at which sites are cut, so that `most` are left in all."""
     if sum(counts) <= most:
         return max(counts)
     left = most

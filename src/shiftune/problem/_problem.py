@@ -275,7 +275,7 @@ class ShiftProblem:
         data, target, decimal = as_pandas(data), as_pandas(target), "."
         if isinstance(data, str | os.PathLike):
             data = SiteFiles(Path(data), site=str(site))
-            decimal = data.decimal
+            decimal = data.form.decimal
         elif not isinstance(data, pd.DataFrame):
             raise SettingsError(f"data must be a path or a DataFrame, got {type(data).__name__}")
         name, apart = options.pop("target_name", "target"), isinstance(target, pd.DataFrame)

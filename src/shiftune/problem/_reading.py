@@ -172,10 +172,7 @@ def check_types(df: pd.DataFrame, roles: Mapping[str, Hashable]) -> None:
 def about_unlabelled(
     label: Hashable, missing: Mapping[Any, int], rows: Mapping[Any, int], how: str
 ) -> list[str]:
-    """Note that rows without a label are left out, unless `how` they are treated is "error".
-
-    `missing` are their numbers by site, and `rows` those of all rows.
-    """
+    """Note, or refuse, rows without a label, from their numbers by site, and those of all rows."""
     if not missing:
         return []
     if how == "error":
@@ -373,16 +370,15 @@ def as_pandas(table: Any, where: str = "the table") -> Any:
     as it is. Lazy frames are refused.
     """
     library = type(table).__module__.split(".")[0]
-    if hasattr(table, "npartitions") and hasattr(table, "compute"):
-        raise SettingsError(
-            "a Dask frame has no rows yet: frame.compute() has them; from_large reads the files of "
-            "frame.to_parquet(folder) in parts"
-        )
-    if hasattr(table, "collect") and hasattr(table, "collect_schema"):
-        raise SettingsError(
-            f"a lazy frame of {library} has no rows yet: frame.collect() has them; from_large "
-            "reads the file of frame.sink_parquet(path) in parts"
-        )
+    for first, rows, write in (
+        ("npartitions", "compute", "to_parquet(folder)"),  # Dask
+        ("collect_schema", "collect", "sink_parquet(path)"),  # polars
+    ):
+        if hasattr(table, first) and hasattr(table, rows):
+            raise SettingsError(
+                f"a lazy frame of {library} has no rows yet: frame.{rows}() has them; from_large "
+                f"reads what frame.{write} writes in parts"
+            )
     if hasattr(table, "to_pandas"):
         try:
             return table.to_pandas()

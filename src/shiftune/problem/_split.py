@@ -209,11 +209,9 @@ def _order(
         if len(own) < parts:
             few[sites[j].name] = parts
     if few:
-        one = len(few) == 1
         raise DataError(
             f"{sites_have(sorted(few))} fewer than {max(few.values())} groups, too few to be split "
-            f"without dividing a group; leave {'it' if one else 'them'} out, join "
-            f"{'it' if one else 'each'} with a similar site, or add groups"
+            "without dividing a group; leave such sites out, join them with others, or add groups"
         )
     return np.lexsort([luck, -size])
 

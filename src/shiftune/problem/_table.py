@@ -43,6 +43,7 @@ from shiftune.columns._formats import (
     check_date_format,
     distinct,
     first_code,
+    read_numbers,
     stripped,
     without_zeros,
 )
@@ -235,10 +236,7 @@ def _features(df: pd.DataFrame, settings: TableSettings) -> list[Hashable]:
 def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
     """Check that all columns exist, and that every column has at most one role."""
     check_choice(settings.target_labels, get_args(TargetLabels), "target_labels")
-    if settings.missing_labels not in ("error", "drop"):
-        raise SettingsError(
-            f"missing_labels must be 'error' or 'drop', got {settings.missing_labels!r}"
-        )
+    check_choice(settings.missing_labels, ("error", "drop"), "missing_labels")
     check_choice(settings.columns, ("read", "as given"), "reading of columns")
     if settings.as_given and (settings.keep or settings.ids or settings.dates or settings.missing):
         raise SettingsError(
@@ -472,9 +470,7 @@ def _read_labels(
     if TRUTH.issuperset(own.unique()):
         own = own.str.capitalize() == "True"
     if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(own):
-        formats, texts = NumberFormats(decimal=settings.decimal), own.astype(str)
-        formats.add(texts)
-        numbers = formats.decided().read(texts)
+        numbers = read_numbers(own.astype(str), settings.decimal)
         own = numbers.astype(object).where(numbers.notna(), own)
     own = _as_whole(own.infer_objects())
     if settings.target_labels == "oracle":
@@ -609,8 +605,8 @@ def _read_columns(
 
 
 def _weights(weights: pd.Series, settings: TableSettings) -> pd.Series:
-    where = pd.Series("", weights.index)
-    column, values = typed(weights, TableRows(where, decimal=settings.decimal))
+    rows = TableRows(pd.Series("", weights.index), decimal=settings.decimal)
+    column, values = typed(weights, rows)
     if column.kind != "number":
         raise DataError(
             f"column {column.name!r} has the weights of rows, but is not numeric; weights "
@@ -663,11 +659,11 @@ def _about_used(own: pd.Series) -> str:
 def _about_lacking_classes(labels: pd.Series, sites: NDArray[np.object_]) -> list[str]:
     """Note the sources in which a class does not occur."""
     (own, names), (codes, classes) = pd.factorize(sites, sort=True), pd.factorize(labels)
-    cells = len(classes) * own[codes >= 0] + codes[codes >= 0]
-    by_site = np.bincount(cells, minlength=len(names) * len(classes)).reshape(len(names), -1)
+    has = np.zeros((len(names), len(classes) + 1), dtype=bool)  # the last one is missing
+    has[own, codes] = True
     notes = []
-    for site, rows in zip(names, by_site, strict=True):
-        if lacking := sorted(map(str, classes[rows == 0])):
+    for site, there in zip(names, has, strict=True):
+        if lacking := sorted(map(str, classes[~there[:-1]])):
             what = "class" if len(lacking) == 1 else "classes"
             notes.append(f"site {site!r} has no row of {what} {listed(lacking)}")
     if len(notes) > 4:

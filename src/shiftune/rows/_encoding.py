@@ -78,20 +78,16 @@ def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.ob
 def raw_numbers(X: Features) -> NDArray[np.float64]:
     """Return the columns unscaled, if all hold numbers or dates and none has gaps."""
     kinds = kinds_of(X)
-    for name, kind in kinds.items():
-        if kind == "category":
-            raise DataError(
-                f"an unscaled density ratio: column {name!r} holds categories, which have no raw "
-                "numbers; use scale=True"
-            )
+    flaws = {name: "holds categories" for name, kind in kinds.items() if kind == "category"}
     numbers = number_columns(X, kinds)
-    gaps = np.isnan(numbers).sum(axis=0)
-    for name, missing in zip(kinds or range(X.shape[1]), gaps, strict=True):
-        if missing:
-            raise DataError(
-                f"an unscaled density ratio: column {name!r} has {missing} missing value(s), which "
-                "unscaled features cannot have; use scale=True, which encodes them"
-            )
+    if not flaws:
+        gaps = zip(kinds or range(X.shape[1]), np.isnan(numbers).sum(axis=0), strict=True)
+        flaws = {name: f"has {missing} missing value(s)" for name, missing in gaps if missing}
+    for name, flaw in flaws.items():
+        raise DataError(
+            f"an unscaled density ratio: column {name!r} {flaw}, which have no raw numbers; use "
+            "scale=True, which encodes them"
+        )
     return numbers
 
 

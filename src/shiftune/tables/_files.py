@@ -131,14 +131,9 @@ class SiteFiles:
         return files | dict(zip(self._sources, _names_of(self._sources), strict=True))
 
     @property
-    def decimal(self) -> str:
-        """Decimal sign of the files."""
-        return self._sources[0].form.decimal
-
-    @property
-    def separator(self) -> str:
-        """Separator of the target's file; a comma for files of other kinds than CSV."""
-        return next(iter(self._files)).form.separator
+    def form(self) -> CsvForm:
+        """How the files are written, by the first one of the sources."""
+        return self._sources[0].form
 
     @property
     def names(self) -> list[str]:
@@ -246,11 +241,7 @@ class SiteFiles:
 
 
 def read_file(path: Path, needed: str = "a table with a site column") -> pd.DataFrame:
-    """Return the table in a file, in a folder of Parquet files, or in all files of a pattern.
-
-    The ending decides; what is none of `_KINDS` is CSV, compressed with the endings .gz, .bz2, .xz,
-    .zip and .zst. CSV columns with digits that begin with a zero (007) are text.
-    """
+    """Return the table in a file, in a folder of Parquet files, or in all files of a pattern."""
     return _joined(path, {file: file.read() for file in files_at(path)}, needed)
 
 
@@ -357,10 +348,10 @@ class TableFile:
         self._kind = "parquet" if path.is_dir() else _KINDS.get(path.suffix.lower(), "csv")
 
     @cached_property
-    def form(self) -> _CsvForm:
+    def form(self) -> CsvForm:
         """How the file is written, if it is CSV."""
         if self._kind != "csv":
-            return _CsvForm()
+            return CsvForm()
         with self._explained():
             return _form_of(self.path)
 
@@ -424,15 +415,11 @@ class TableFile:
             elif self._kind == "json":
                 table = _read_json_lines(self.path)
             else:
-                import pyarrow
+                from pyarrow import Table
 
-                schema = self._dataset().schema
-                if (stored := self._stored(columns)) is not None:
-                    schema = pyarrow.schema(
-                        [schema.field(name) for name in stored], schema.metadata
-                    )
-                batches = self._batches(stored)
-                table = _with_named_index(pyarrow.Table.from_batches(batches, schema))
+                stored = self._stored(columns)
+                schema = self._dataset().scanner(stored).projected_schema
+                table = _with_named_index(Table.from_batches(self._batches(stored), schema))
         table = table.rename(columns=_plain_name)
         return table if columns is None else table[[name for name in table if name in columns]]
 
@@ -480,10 +467,8 @@ class TableFile:
                 reader = _read_csv(self.path, self.form, usecols=self._stored(columns), **options)
             elif self._kind == "json":
                 reader = _read_json_lines(self.path, chunksize=ROWS_AT_ONCE)
-            elif self._kind == "excel":
-                table = self.read()
-                starts = range(0, max(len(table), 1), ROWS_AT_ONCE)
-                reader = (table[start : start + ROWS_AT_ONCE] for start in starts)
+            elif self._kind == "excel":  # sheets are read whole
+                reader = (table for table in [self.read()])
             else:
                 reader = self._pandas_batches(columns, exact=as_written)
         with closing(reader):
@@ -603,7 +588,7 @@ def _read_excel(path: Path) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _CsvForm:
+class CsvForm:
     """How a CSV file is written."""
 
     encoding: str = "utf-8"
@@ -616,11 +601,8 @@ class _CsvForm:
         return "," if self.separator == ";" else "."
 
 
-def _form_of(path: Path) -> _CsvForm:
-    """Return the form of a file. One whose first line is a title is refused.
-
-    Blank lines above the names are skipped.
-    """
+def _form_of(path: Path) -> CsvForm:
+    """Return the form of a file, by its lines from the first that is not blank."""
     encoding, n_lines = _encoding_and_lines(path)
     with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
         numbered = dropwhile(lambda each: not each[1].strip(), enumerate(opened.handle))
@@ -635,7 +617,7 @@ def _form_of(path: Path) -> _CsvForm:
     if 0 < lines[0].count(separator) == max(line.count(separator) for line in lines):
         likely = separator  # there may be as many decimal commas
     _refuse_title(path, [_cells(line, likely) for line in lines], first[0][0])
-    return _CsvForm(encoding, separator, n_lines)
+    return CsvForm(encoding, separator, n_lines)
 
 
 def _encoding_and_lines(path: Path) -> tuple[str, int]:
@@ -666,20 +648,20 @@ def _encoding_and_lines(path: Path) -> tuple[str, int]:
 
 def _refuse_two_encodings(path: Path) -> None:
     """Refuse a text of which some lines are UTF-8, and others are Windows-1252."""
-    first = {}
+    utf_8 = other = 0  # first lines that are, and are not
     with get_handle(path, "rb", compression="infer", is_text=False) as opened:
         for n, line in enumerate(opened.handle, start=1):
             if not line.isascii():
                 try:
                     line.decode("utf-8-sig")
-                    first.setdefault("utf-8", n)
+                    utf_8 = utf_8 or n
                 except UnicodeDecodeError:
                     line.decode("cp1252")
-                    first.setdefault("cp1252", n)
-    if len(first) > 1:
+                    other = other or n
+    if utf_8:
         raise StorageError(
-            f"{path} has two encodings: line {first['utf-8']} is UTF-8, but line {first['cp1252']} "
-            "is not; save all of it as UTF-8"
+            f"{path} has two encodings: line {utf_8} is UTF-8, but line {other} is not; save all "
+            "of it as UTF-8"
         )
 
 
@@ -724,7 +706,7 @@ def _refuse_title(path: Path, rows: Sequence[Sequence[str]], above: int = 0) -> 
     )
 
 
-def _read_csv(source: Path | io.BytesIO, form: _CsvForm, **options: Any) -> Any:
+def _read_csv(source: Path | io.BytesIO, form: CsvForm, **options: Any) -> Any:
     """Return the table in a file, or a reader of its parts where options have a `chunksize`."""
     if isinstance(source, io.BytesIO):
         source.seek(0)
@@ -740,7 +722,7 @@ def _read_csv(source: Path | io.BytesIO, form: _CsvForm, **options: Any) -> Any:
     )
 
 
-def _read_csv_with_types(source: Path | io.BytesIO, form: _CsvForm) -> pd.DataFrame:
+def _read_csv_with_types(source: Path | io.BytesIO, form: CsvForm) -> pd.DataFrame:
     """Return a table with types by pandas, except that columns with codes (007) are text."""
     table: pd.DataFrame = _read_csv(source, form)
     # Digits with leading zeros would have become such values.
