@@ -59,7 +59,7 @@ def test_columns_that_matter_most():
         {"column": "ward", "importance": 0.02, "low": None, "high": None},  # one source
         {"column": "sex", "importance": None, "low": None, "high": None},  # not done in time
     ]
-    assert wording.most_important(columns) == "age 0.05 (0.00 to 0.10), ward 0.02 (? to ?)"
+    assert wording.most_important(columns) == "age 0.051 (0.001 to 0.100), ward 0.02 (? to ?)"
 
 
 def test_names_of_losses_and_metrics():

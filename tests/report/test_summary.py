@@ -345,7 +345,7 @@ BRIEF = DETAILS | {
     "what is looked up is in page and card": [
         "checks.*", "comparisons.*", "how_estimated", "assumptions", "provenance.settings.*",
         "members.*", "figures.meaning", "labels.used", "columns.*", "column_importance.shift",
-        "column_importance.adjustment*",
+        "column_importance.adjustment*", "column_importance.note",
     ],
 }  # fmt: skip
 LEFT_OUT = {
