@@ -146,8 +146,8 @@ class ResultMethods:
             (`verdict`, `checks`, `figures`, `picture`, `comparisons`, `next_steps`, `risk`); what
             it was made from (`sites`, `columns`, `column_importance`, `most_shifted`, `adjusted`,
             `sample`); the search (`models`, `model`, `params`, `parameters`, `members`,
-            `ensemble_gain`, `trials`); `metrics`, `site_metrics`, `labels`, `sets`, `notes`, `how_estimated`, `assumptions`,
-            `provenance`.
+            `ensemble_gain`, `trials`); `metrics`, `site_metrics`, `labels`, `sets`, `notes`,
+            `how_estimated`, `assumptions`, `provenance`.
         """
         from shiftune.report._summary import summary
 
