@@ -53,6 +53,15 @@ def test_figures_beside_an_interval():
     assert wording.with_interval(4771514749, (4.1e9, 5.4e9)) == "4.8 billion (4.1 to 5.4)"
 
 
+def test_columns_that_matter_most():
+    columns = [
+        {"column": "age", "importance": 0.051, "low": 0.001, "high": 0.1},
+        {"column": "ward", "importance": 0.02, "low": None, "high": None},  # one source
+        {"column": "sex", "importance": None, "low": None, "high": None},  # not done in time
+    ]
+    assert wording.most_important(columns) == "age 0.051 (0.001 to 0.100), ward 0.02 (? to ?)"
+
+
 def test_names_of_losses_and_metrics():
     losses = ["squared", "log_loss", "zero_one"]
     expected = ["squared error", "log loss", "error rate"]

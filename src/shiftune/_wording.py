@@ -151,7 +151,9 @@ def params_in_words(params: Mapping[str, Any]) -> str:
 
 def most_important(columns: Sequence[Mapping[str, Any]]) -> str:
     """Name the columns that matter most, with the importance of each."""
-    estimates = [{**each, "value": each["importance"]} for each in columns[:3] if not each["note"]]
+    estimates = [
+        {**c, "value": c["importance"]} for c in columns[:3] if c["importance"] is not None
+    ]
     return ", ".join(f"{each['column']} {estimate_in_words(each)}" for each in estimates)
 
 

@@ -56,6 +56,7 @@ def best():
         "members": [{"model": "linear"}, {"model": "linear"}],
         "risk": {"fallback": ""},
         "column_importance": None,
+        "sets": "",
         "labels": {"updated": None, "worth": [{}], "obstacle": ""},
         "model_file": "model.skops",
     }

@@ -241,7 +241,20 @@ class TestContent:
         assert "never saw its site" not in text
         assert naive.result_.context.data.weights is None
         assert len(naive.result_.overlap.table) == 4
-        assert "shiftune tune --importance" in text
+        assert "Columns that matter" not in text  # it has none
+
+
+class TestColumnsThatMatter:
+    def test_all_with_intervals_and_a_picture(self, outline, hostile_search):
+        table = hostile_search.importance()
+        for name, row in table.iterrows():
+            ends = with_interval(row["importance"], (row["low"], row["high"]))
+            assert f"{name} {ends}" in outline.text
+
+    def test_how_to_have_it(self, hostile_search):
+        without = replace(hostile_search.result_)
+        vars(without)["column_importance"] = None
+        assert "shiftune tune --importance 60" in Outline(page(without)).text
 
 
 class TestComparison:

@@ -218,8 +218,11 @@ class TestIntervalsThatSayNothing:
         y = np.where(rng.random(440) < 0.5, "yes", "no")  # nothing to learn
         problem = ShiftProblem.from_arrays(X[40:], y[40:], site[40:], X[:40])
         search = ShiftSearch(LogisticRegression(), {"C": [1.0]}, n_trials=1, progress=False)
-        notes = " ".join(search.fit(problem).summary()["notes"])
-        assert re.search(r"prediction sets .* have all classes in \d+ % of the rows", notes)
+        document = search.fit(problem).summary()
+        words = r"Prediction sets .* have all classes in \d+ % of the rows"
+        assert re.match(words, document["sets"])
+        for name, text in written(document).items():
+            assert document["sets"] in text.replace("\\", ""), name
 
 
 class TestTrials:
@@ -345,7 +348,7 @@ BRIEF = DETAILS | {
     "what is looked up is in page and card": [
         "checks.*", "comparisons.*", "how_estimated", "assumptions", "provenance.settings.*",
         "members.*", "figures.meaning", "labels.used", "columns.*", "column_importance.shift",
-        "column_importance.adjustment*",
+        "column_importance.adjustment*", "column_importance.note",
     ],
 }  # fmt: skip
 LEFT_OUT = {

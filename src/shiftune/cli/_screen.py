@@ -220,8 +220,8 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
             how = "With labels in the table: --use-target-labels"
         facts[-1] = ("Next", f"{facts[-1][1]} {how}")
     console.print(facts_grid(*facts))
-    if best["risk"]["fallback"]:
-        show_note(console, best["risk"]["fallback"])
+    for note in filter(None, (best["risk"]["fallback"], best["sets"])):
+        show_note(console, note)
     there = [name for name in (*FILES, best["model_file"], *OTHERS) if (folder / name).exists()]
     console.print(f"\nIn {folder}: {', '.join(there)}")
     if best["model_file"].endswith(".pickle"):

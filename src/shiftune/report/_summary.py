@@ -130,7 +130,8 @@ def summary(
             "obstacle": result.updater.obstacle,
             "worth": None if worth is None else _records(worth),
         },
-        "notes": [*problem.notes, *result.notes, *_note_on_sets(result)],
+        "sets": _sets(result),
+        "notes": [*problem.notes, *result.notes],
         "how_estimated": sentence("how_estimated", result, _own_labels(result.risk)),
         "assumptions": sentence("assumptions", result),
         "sample": _sample(result),
@@ -390,22 +391,22 @@ def _own_labels(risk: RiskEstimate) -> tuple[int, float] | None:
     return int(risk.n[-1]), float(risk.lam[-1] * risk.n[-1])
 
 
-def _note_on_sets(result: SearchResult) -> list[str]:
-    """Note that most prediction sets hold all classes, at sites that the model has not seen."""
+def _sets(result: SearchResult) -> str:
+    """Say that most prediction sets hold all classes, at sites that the model has not seen."""
     predictions, level = result.choice.predictions, 0.9
     if result.context.data.classes is None or predictions is None:
-        return []
+        return ""
     try:
         q = result.site_scores.quantile(level)
     except SettingsError:  # no probabilities, or too few sites
-        return []
+        return ""
     whole = float(class_sets(np.asarray(predictions), q).all(axis=1).mean())
     if whole <= 0.5:
-        return []
-    return [
-        f"prediction sets that hold at a new site ({percent(level)}) have all classes in "
-        f"{percent(whole)} of the rows, so they decide little"
-    ]
+        return ""
+    return (
+        f"Prediction sets that hold at a new site ({percent(level)}) have all classes in "
+        f"{percent(whole)} of the rows, so they decide little."
+    )
 
 
 def _sample(result: SearchResult) -> dict[str, Any] | None:

@@ -144,10 +144,10 @@ class ResultMethods:
             `format`, the number of the document's form; what is predicted (`title`, `question`,
             `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the answer
             (`verdict`, `checks`, `figures`, `picture`, `comparisons`, `next_steps`, `risk`); what
-            it was made from (`sites`, `columns`, `most_shifted`, `adjusted`, `sample`); the search
-            (`models`, `model`, `params`, `parameters`, `members`, `ensemble_gain`, `trials`);
-            `metrics`, `site_metrics`, `labels`, `notes`, `how_estimated`, `assumptions`,
-            `provenance`.
+            it was made from (`sites`, `columns`, `column_importance`, `most_shifted`, `adjusted`,
+            `sample`); the search (`models`, `model`, `params`, `parameters`, `members`,
+            `ensemble_gain`, `trials`); `metrics`, `site_metrics`, `labels`, `sets`, `notes`,
+            `how_estimated`, `assumptions`, `provenance`.
         """
         from shiftune.report._summary import summary
 
