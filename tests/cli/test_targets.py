@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -332,7 +333,7 @@ def test_every_row_is_predicted_by_the_model_of_its_site(tuned, run):
     new = df.drop(columns="cost").sample(frac=1, random_state=3)
     new[new["ward"].isin([*TARGETS, "B"])].to_csv("new.csv", index=False)
     done = run("predict", "run", "new.csv", "--out", "p.csv", "--interval", 0.75)
-    assert "B is a source" in done.output
+    assert "as those of a new site: B" in flat(done)
     found = pd.read_csv("p.csv", dtype={"case": str})
     table = pd.read_csv("new.csv", dtype={"case": str})
     assert found[["ward", "case"]].equals(table[["ward", "case"]])
@@ -360,7 +361,7 @@ def test_a_new_site_is_predicted_and_has_an_estimate(tuned, run):
     expected = search_in_python().at(rows.drop(columns=["case", "ward"]), name="Z")
     assert f"Z is new; squared error expected there: {expected.risk_.value:.0f}"[:45] in flat(done)
     assert expected.verdict_.trust in flat(done)
-    found = pd.read_csv(pd.io.common.StringIO(done.stdout))
+    found = pd.read_csv(StringIO(done.stdout))
     whole = load_model(tuned / "run/model.skops").predict(new)
     assert found["prediction"].to_list() == whole.tolist()
     (tuned / "wards.csv").rename(tuned / "moved.csv")

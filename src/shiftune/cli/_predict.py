@@ -154,14 +154,17 @@ class SiteModels:
         `read` are rows of these sites, as the models read them.
         """
         sources = {each["name"] for each in self.folder.completed()["sites"]}
-        new, drift = {}, []
+        new, drift, known = {}, [], []
         for site, rows in read.groupby(names):
             if self.column is None or (site in self.sites and self.of(site) is not self.common):
                 drift += [(site, about) for about in self.of(site).about_drift(rows)]
             elif site in sources:
-                yield f"{site} is a source; its rows are predicted as those of a new site"
+                known.append(str(site))
             elif site not in self.sites:
                 new[str(site)] = rows
+        if known:
+            names = listed(known, MOST_SITES, quoted=False)
+            yield f"rows of sources are predicted as those of a new site: {names}"
         for site, about in drift[:MOST_SITES]:
             yield about if self.column is None else f"{site}: {about}"
         if (more := len(drift) - MOST_SITES) > 0:

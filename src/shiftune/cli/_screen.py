@@ -234,9 +234,9 @@ def show_targets(console: Console, best: Mapping[str, Any], folder: Path) -> Non
     console.print()
     loss = loss_in_words(best["loss"])
     grid = grid_of("site", ">rows", f"expected {loss}", "verdict", ">30 labels")
+    grid.add_column("special", style="dim", ratio=1)
     for column in grid.columns:
         column.no_wrap = True
-    grid.add_column("special", style="dim", ratio=1)
     for each in targets[:MOST_SITES]:
         saved = "" if each["gain_30"] is None else f"{-each['gain_30']:+.2g}"
         grid.add_row(

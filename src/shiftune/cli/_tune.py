@@ -121,10 +121,11 @@ def diagnose(options: DiagnoseOptions) -> None:
         return
     console = screen()
     show_table(console, options.files, problem, notes, label=options.label)
-    if len(overlaps) == 1:
-        show_overlap(console, *overlaps.values(), *overlaps)
-    else:
+    if len(overlaps) > 1:
         show_overlaps(console, overlaps)
+        return
+    for target, overlap in overlaps.items():
+        show_overlap(console, overlap, target)
 
 
 def tune(options: TuneOptions) -> None:
@@ -333,7 +334,7 @@ def _notes_on_table(problem: ShiftProblem) -> list[str]:
 def _with_note(problem: ShiftProblem) -> ShiftProblem:
     """Note that not all rows of the target are predicted, if they were not all read."""
     own, sample = problem.target, problem.sample
-    if sample is None or sample.share_of(own.name) == 1:
+    if sample is None or all(sample.share_of(target.name) == 1 for target in problem.targets):
         return problem
     note = (
         f"predictions.csv has the {len(own):,} rows of {own.name} that were read; shiftune predict "
@@ -517,7 +518,9 @@ def write_result(
                 updates = list(Updates(path, best).states.values())
                 search.report(part, settings=origin, updates=updates)
             else:
-                pages = {s: f"{f}/{REPORT}" for s, f in targets["folder"].dropna().items()}
+                pages = {
+                    t["site"]: f"{t['folder']}/{REPORT}" for t in best["targets"] if t["folder"]
+                }
                 save_overview(search.result_, part, table=targets, pages=pages)
     with writing_to(path, OUT):
         write_json(path / BEST, best)

@@ -29,8 +29,8 @@ from shiftune.cli._folder import (
     free_name,
     writing_to,
 )
-from shiftune.cli._predict import WRITERS
-from shiftune.cli._screen import MOST_SITES, show_update, show_updates
+from shiftune.cli._predict import MOST_SITES, WRITERS
+from shiftune.cli._screen import show_update, show_updates
 from shiftune.cli._tune import TuneJob, predictions, reopened, table_model, write_site
 from shiftune.columns import Columns
 from shiftune.columns._column import TREND, as_text
@@ -78,7 +78,8 @@ def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> 
             counts = dict.fromkeys(left, n)
         else:
             known = {site: len(rows) - len(left[site]) for site, rows in job.places.items()}
-            counts = label_plan(job.search.result_, n, known)["labels"].to_dict()
+            planned = label_plan(job.search.result_, n, known)["labels"]
+            counts = {str(site): int(m) for site, m in planned.items()}
         plan = _plan(job, left, counts, seed)
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
         if ending == ".csv":
