@@ -19,7 +19,7 @@ a row per draw.
 
 ``scale``: generated targets of 30 to 90 rows, each number of them in a process of its own.
 
-The CSV files are continued: rows that they have are not computed again.
+The CSV files are continued: rows that they have are not computed again, but those of the scale.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,8 +69,7 @@ PLANS = (
     (*CELL, "budget", "draw"),
     (*("before", "plan", "equal", "promised", "promised_equal", "labelled", "most"),),
 )
-STEPS = ("problem", "fit", "targets_", "label_plan")
-SCALE = ("targets", "source_rows"), (*STEPS, *(f"{step} MB" for step in STEPS))
+SCALE = ("targets", "sources", "source_rows", "trials", "step"), ("cpu_seconds", "peak_mb")
 
 
 class Sites(NamedTuple):
@@ -269,10 +267,10 @@ def run_plans(
 # ---------------------------------------------------------------- scale
 
 
-def generated(number: int, source_rows: int, sources: int = 8) -> pd.DataFrame:
+def generated(number: int, sources: int, source_rows: int) -> pd.DataFrame:
     """Return a table of sources and of targets of 30 to 90 rows without labels, 6 columns."""
     rng = np.random.default_rng(0)
-    sizes = [source_rows // sources] * sources + rng.integers(30, 91, number).tolist()
+    sizes = [source_rows] * sources + rng.integers(30, 91, number).tolist()
     names = [f"source {j}" for j in range(sources)] + [f"target {j}" for j in range(number)]
     X = np.repeat(rng.normal(0, 0.5, (len(sizes), 6)), sizes, axis=0) + rng.normal(
         size=(sum(sizes), 6)
@@ -283,38 +281,40 @@ def generated(number: int, source_rows: int, sources: int = 8) -> pd.DataFrame:
     return df.assign(y=df["y"].where(df["site"].str.startswith("source")))
 
 
-def scaled(number: int, source_rows: int, trials: int) -> dict[str, float]:
-    """Return CPU seconds of every step, and the peak of memory after it in MB."""
-    df, found = generated(number, source_rows), {}
-    made: dict[str, Any] = {}
-    steps = {
-        "problem": lambda: ShiftProblem.from_frame(df, site="site", label="y", target="unlabelled"),
-        "fit": lambda: ShiftSearch("auto", n_trials=trials, random_state=0, progress=False).fit(
-            made["problem"]
+def scaled(
+    out: Path, number: int, sources: int, source_rows: int, trials: int, asked: Sequence[str]
+) -> None:
+    """Write CPU seconds of every step, and the peak of memory after it in MB."""
+    file, df = RowFile(out / "scale.csv", *SCALE), generated(number, sources, source_rows)
+    search = ShiftSearch("auto", n_trials=trials, random_state=0, progress=False)
+    steps: dict[str, Callable[[Any], Any]] = {
+        "problem": lambda _: ShiftProblem.from_frame(
+            df, site="site", label="y", target="unlabelled"
         ),
-        "targets_": lambda: made["fit"].targets_,
-        "label_plan": lambda: made["fit"].label_plan(10 * number),
+        "fit": search.fit,
+        "targets_": lambda _: search.targets_,
+        "label_plan": lambda _: search.label_plan(10 * number),
     }
+    made: Any = None
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for step, do in steps.items():
+        for step in ("problem", "fit", *asked):
             start = time.process_time()
-            made[step] = do()
-            found[step] = round(time.process_time() - start, 2)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            found[f"{step} MB"] = round(peak)
-    return found
+            made = steps[step](made)
+            seconds = round(time.process_time() - start, 2)
+            peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            row = (number, sources, source_rows, trials, step, seconds, peak)
+            file.add(dict(zip([*SCALE[0], *SCALE[1]], row, strict=True)))
+            print(row, flush=True)
 
 
-def run_scale(out: Path, numbers: Sequence[int], source_rows: Sequence[int], trials: int) -> None:
-    """Write the rows that the file does not have."""
-    file, spawn = RowFile(out / "scale.csv", *SCALE), multiprocessing.get_context("spawn")
-    for key in [(n, rows) for rows in source_rows for n in numbers]:
-        if key not in file:
-            with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-                row = pool.submit(scaled, *key, trials).result()
-            file.add(dict(zip(SCALE[0], key, strict=True)) | row)
-            print(key, row, flush=True)
+def run_scale(out: Path, numbers: Sequence[int], others: tuple[Any, ...]) -> None:
+    """Measure each number of targets in a new process."""
+    spawn = multiprocessing.get_context("spawn")
+    for number in numbers:
+        process = spawn.Process(target=scaled, args=(out, number, *others))
+        process.start()
+        process.join()
 
 
 # ---------------------------------------------------------------- what the files say
@@ -397,12 +397,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--numbers", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--source-rows", type=int, nargs="+", default=[2400])
+    parser.add_argument("--source-rows", type=int, default=300)
+    parser.add_argument("--sources", type=int, default=8)
+    parser.add_argument("--steps", nargs="+", default=["targets_", "label_plan"])
     args = parser.parse_args()
     if args.part == "summary":
         return summary(args.out)
     if args.part == "scale":
-        return run_scale(args.out, args.numbers, args.source_rows, args.trials)
+        others = args.sources, args.source_rows, args.trials, args.steps
+        return run_scale(args.out, args.numbers, others)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         without = {*PAPER, *SLOW}
