@@ -102,19 +102,19 @@ def _logistic(Z: Array, Y: Array, w: Array, penalty: Array) -> tuple[Array, Arra
     Y is 1 for the class of a row, shape (n, K), or (n, 1) for two classes. The loss of coefficients
     B has about the curvature :math:`LL' = c Z'Z + P` everywhere, with P the penalty and c the
     curvature at the frequencies of the classes. L-BFGS in the coordinates U = L'B needs 3 to 40
-    iterations where B needs 10 to 300 (`benchmarks/results/penalised.md`). With F = Z L^-T the
-    penalty is :math:`|U|^2 - c |F U|^2`.
+    iterations where B needs 10 to 300 (`benchmarks/results/penalised.md`), and the penalty is
+    :math:`|U|^2 - c |Z B|^2`.
     """
     several, total = Y.shape[1] > 1, w.sum()
     share = (w @ Y + 0.5) / (total + (0.5 * Y.shape[1] if several else 1.0))
     start = np.log(share) if several else np.log(share / (1 - share))
-    curvature, w = float(np.mean(share * (1 - share))), w / total
-    root = _root(Z, curvature * w, penalty / total)
-    F, scale = solve_triangular(root, Z.T, lower=True).T, np.sqrt(curvature)
+    curvature = float(np.mean(share * (1 - share)))
+    root = _root(Z, w, penalty / curvature) * np.sqrt(curvature / total)
+    scale, w = np.sqrt(curvature), w / total
 
     def mean_loss(flat: Array) -> tuple[float, Array]:
         U, b = np.split(flat.reshape(-1, Y.shape[1]), [-1])
-        own = F @ U
+        own = Z @ solve_triangular(root, U, lower=True, trans="T", check_finite=False)
         scores = own + start + b / scale
         if several:
             norm = logsumexp(scores, axis=1, keepdims=True)
@@ -124,7 +124,8 @@ def _logistic(Z: Array, Y: Array, w: Array, penalty: Array) -> tuple[Array, Arra
         losses = norm - (scores * Y).sum(axis=1, keepdims=True)
         losses -= curvature / 2 * np.square(own).sum(axis=1, keepdims=True)
         slopes = (P - Y) * w[:, None]
-        slope = U + F.T @ (slopes - curvature * w[:, None] * own)
+        slope = Z.T @ (slopes - curvature * w[:, None] * own)
+        slope = U + solve_triangular(root, slope, lower=True, check_finite=False)
         gradient = np.vstack([slope, slopes.sum(axis=0) / scale])
         return float((w @ losses)[0]) + np.square(U).sum() / 2, gradient.ravel()
 
