@@ -208,6 +208,15 @@ def test_trees_of_a_forest_of_other_columns(tmp_path):
         save_model(model, tmp_path / "model")
 
 
+@pytest.mark.parametrize("name", ["n_jobs", "num_threads"])
+def test_more_threads_than_any_machine_has(tmp_path, name):
+    """LightGBM would end the process."""
+    lightgbm = pytest.importorskip("lightgbm")
+    model = lightgbm.LGBMRegressor(n_jobs=1, verbosity=-1).fit(np.eye(50), np.arange(50))
+    with pytest.warns(DataWarning, match=f"{name}=99999"):
+        save_model(model.set_params(**{name: 99999}), tmp_path / "model")
+
+
 def lightgbm_text(tmp_path, change):
     """Store a model of LightGBM whose text was changed."""
     lightgbm = pytest.importorskip("lightgbm")

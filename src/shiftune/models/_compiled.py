@@ -32,6 +32,9 @@ from sklearn.tree._tree import Tree
 BOOSTER = "lightgbm.basic.Booster"
 # Where its state has the text: of 4.0 and later, and before.
 HANDLES = ("_handle", "handle")
+# Names of the number of threads, and the most; of too many LightGBM ends the process.
+THREADS = {"n_jobs", "num_thread", "num_threads", "nthread", "nthreads"}
+MOST_THREADS = 1_024
 
 
 def check_schema(schema: Any, trusted: Collection[str]) -> None:
@@ -73,8 +76,12 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_model(model: Any) -> None:
-    """Raise a ValueError if a loaded model holds indices that are not within their arrays."""
+    """Raise a ValueError if compiled code could not follow a loaded model."""
     for part in _parts(model):
+        settings = part if isinstance(part, dict) else getattr(part, "__dict__", {})
+        for name in THREADS & settings.keys():
+            n = settings[name]
+            _require(not isinstance(n, int) or n <= MOST_THREADS, f"{name}={n} threads")
         if issparse(part):
             part.check_format(full_check=True)
         for kinds, needed, check in CHECKS:
