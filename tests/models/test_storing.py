@@ -13,6 +13,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import (
     GradientBoostingRegressor,
@@ -317,3 +318,11 @@ def test_a_damaged_pickle(tmp_path):
     path.write_bytes(b"damaged")
     with pytest.raises(StorageError, match="is damaged"):
         load_model(path, execute_code=True)
+
+
+def test_a_sparse_matrix_with_columns_that_do_not_exist(tmp_path):
+    model = Ridge().fit([[0], [1]], [0, 1])
+    model.table_ = sparse.csr_array(np.eye(3))
+    model.table_.indices[0] = 99
+    with pytest.warns(DataWarning, match="skops cannot store"):
+        save_model(model, tmp_path / "model")
