@@ -56,15 +56,16 @@ def main(arguments: list[str] | None = None) -> int:
     wanted.out.mkdir(parents=True, exist_ok=True)
     log = wanted.out / "cases.jsonl"
     done: dict[tuple[int, str, int], Record] = {}
-    commits: dict[str, None] = {}
+    commit = _commit()
     for line in log.read_text().splitlines() if log.exists() else []:
         case = json.loads(line)
         wanted.seed = case["seed"]
-        done[wanted.seed, case["name"], case["number"]] = Record(**case["record"])
-        commits[case["commit"]] = None
+        record = Record(**case["record"])
+        if case["commit"] != commit:
+            record.row += f" (commit {case['commit']})"
+        done[wanted.seed, case["name"], case["number"]] = record
     print(f"--seed {wanted.seed}", flush=True)
     end = time.monotonic() + 60 * wanted.minutes
-    commit = _commit()
     with _cluster(wanted.driver_stopped) as cluster:
         cases = Cases(wanted.out.resolve(), cluster)
         for name, number in _in_turn({name: getattr(wanted, name) for name in COUNTS}):
@@ -73,7 +74,6 @@ def main(arguments: list[str] | None = None) -> int:
             rng = random.Random(f"{wanted.seed} {name} {number}")
             record = getattr(cases, name)(rng, number)
             done[wanted.seed, name, number] = record
-            commits[commit] = None
             case = {"name": name, "number": number, "seed": wanted.seed, "commit": commit}
             case["record"] = asdict(record)
             with log.open("a") as file:
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = f"{table(records)}\n\nPhases that signals to drivers met: {phases(records)}."
     print(text)
     if wanted.page is not None:
-        _write_page(wanted.page, text, sorted({seed for seed, *_ in done}), list(commits))
+        _write_page(wanted.page, text, sorted({seed for seed, *_ in done}), commit)
         wanted.page.with_suffix(".json").write_text(json.dumps(rows(records), indent=1) + "\n")
     return int(not all(map(is_good, records)))
 
@@ -130,11 +130,11 @@ def _commit() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _write_page(path: Path, text: str, seeds: list[int], commits: list[str]) -> None:
+def _write_page(path: Path, text: str, seeds: list[int], commit: str) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     path.write_text(
         f"# python -m faults --seed {', '.join(map(str, seeds))}\n\n"
-        f"{time.strftime('%Y-%m-%d')}; commit {', '.join(commits)}; Python "
+        f"{time.strftime('%Y-%m-%d')}; commit {commit}, where no other is named; Python "
         f"{platform.python_version()}, {cores} cores shared with other work. Every case is one "
         "fault at a random moment of a small search; its trials and its result are compared with "
         "those of the same search without the fault, digit by digit. Drivers that were stopped "

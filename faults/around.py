@@ -11,7 +11,7 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 GROUP_BYTES, ADDRESS_BYTES = 1_500_000_000, 12_000_000_000
@@ -36,7 +36,7 @@ def jumping_clock(folder: Path) -> None:
 
     class Jumping(datetime.datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime.datetime:
+        def now(cls, tz: Any = None) -> Self:
             return cls.fromtimestamp(now(), tz)
 
     time.time = now

@@ -77,7 +77,7 @@ def write_models(folder: Path) -> list[str]:
     """Write a small model of each kind to a folder; return their names."""
     warnings.simplefilter("ignore")
     table, rng = _rows(), np.random.default_rng(1)
-    models = {}
+    models: dict[str, Any] = {}
     for name in [name for name in MODELS if name not in UNCHECKED]:
         for task in MODELS[name].tasks:
             ready = ready_model(name, task, {"a": "number", "b": "category"})
@@ -85,9 +85,10 @@ def write_models(folder: Path) -> list[str]:
             small = {ready.prefix + n: v for n, v in SMALL.items() if n in known}
             y = table["a"].to_numpy() if task == "regression" else rng.choice(list("pqr"), 60)
             models[f"{name}, {task}"] = ready.pipeline.set_params(**small).fit(table, y)
-    for name, model in {**models, **_more()}.items():
-        save_model(model, folder / name)
-    return [*models, *_more()]
+    models |= _more()
+    for kind, model in models.items():
+        save_model(model, folder / kind)
+    return list(models)
 
 
 # ---------------------------------------------------------------- what is altered

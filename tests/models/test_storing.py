@@ -13,6 +13,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import (
     GradientBoostingRegressor,
@@ -208,6 +209,15 @@ def test_trees_of_a_forest_of_other_columns(tmp_path):
         save_model(model, tmp_path / "model")
 
 
+@pytest.mark.parametrize("name", ["n_jobs", "num_threads"])
+def test_more_threads_than_any_machine_has(tmp_path, name):
+    """LightGBM would end the process."""
+    lightgbm = pytest.importorskip("lightgbm")
+    model = lightgbm.LGBMRegressor(n_jobs=1, verbosity=-1).fit(np.eye(50), np.arange(50))
+    with pytest.warns(DataWarning, match=f"{name}=99999"):
+        save_model(model.set_params(**{name: 99999}), tmp_path / "model")
+
+
 def lightgbm_text(tmp_path, change):
     """Store a model of LightGBM whose text was changed."""
     lightgbm = pytest.importorskip("lightgbm")
@@ -308,3 +318,11 @@ def test_a_damaged_pickle(tmp_path):
     path.write_bytes(b"damaged")
     with pytest.raises(StorageError, match="is damaged"):
         load_model(path, execute_code=True)
+
+
+def test_a_sparse_matrix_with_columns_that_do_not_exist(tmp_path):
+    model = Ridge().fit([[0], [1]], [0, 1])
+    model.table_ = sparse.csr_array(np.eye(3))
+    model.table_.indices[0] = 99
+    with pytest.warns(DataWarning, match="skops cannot store"):
+        save_model(model, tmp_path / "model")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import sparray, spmatrix
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -32,6 +32,9 @@ from sklearn.tree._tree import Tree
 BOOSTER = "lightgbm.basic.Booster"
 # Where its state has the text: of 4.0 and later, and before.
 HANDLES = ("_handle", "handle")
+# Names of the number of threads, and the most; of too many LightGBM ends the process.
+THREADS = {"n_jobs", "num_thread", "num_threads", "nthread", "nthreads"}
+MOST_THREADS = 1_024
 
 
 def check_schema(schema: Any, trusted: Collection[str]) -> None:
@@ -73,10 +76,12 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_model(model: Any) -> None:
-    """Raise a ValueError if a loaded model holds indices that are not within their arrays."""
+    """Raise a ValueError if compiled code could not follow a loaded model."""
     for part in _parts(model):
-        if issparse(part):
-            part.check_format(full_check=True)
+        settings = part if isinstance(part, dict) else getattr(part, "__dict__", {})
+        for name in THREADS & settings.keys():
+            n = settings[name]
+            _require(not isinstance(n, int) or n <= MOST_THREADS, f"{name}={n} threads")
         for kinds, needed, check in CHECKS:
             if isinstance(part, kinds) and hasattr(part, needed):
                 check(part)
@@ -123,6 +128,10 @@ def _check_nodes(
 
 
 # ---------------------------------------------------------------- scikit-learn
+
+
+def _check_sparse(matrix: Any) -> None:
+    matrix.check_format(full_check=True)
 
 
 def _check_tree(tree: Any) -> None:
@@ -207,9 +216,9 @@ def _check_levels(encoder: Any) -> None:
         _require(_within(levels, 0, n_outputs), "levels have no column")
 
 
-# Classes, the attribute that their predictions need and that is there once they are fitted, and
-# their check.
+# Classes, what their predictions need and is there once they are fitted, and their check.
 CHECKS: list[tuple[Any, str, Callable[[Any], None]]] = [
+    ((sparray, spmatrix), "check_format", _check_sparse),
     (Tree, "node_count", _check_tree),
     (BaseDecisionTree, "tree_", _check_decision_tree),
     ((_forest.BaseForest, _gb.BaseGradientBoosting), "estimators_", _check_forest),
@@ -262,7 +271,7 @@ def _check_lightgbm_tree(text: str, n_columns: int) -> None:
     tree = _entries(lines)
     counts = {name: len(_numbers(values)) for name, values in tree.items()}
     n_leaves, n_levels = (int(_integers(tree[name])[0]) for name in ("num_leaves", "num_cat"))
-    known = n_leaves > 0 and "" not in lines and len(lines) <= _MOST_LINES
+    known: Any = n_leaves > 0 and "" not in lines and len(lines) <= _MOST_LINES
     _require(known and all("=" in line for line in lines), "a tree has other lines")
     if n_leaves == 1:
         _require(counts["leaf_value"] == 1, "a tree has lost leaves")
