@@ -31,8 +31,8 @@ def test_the_same_format_continues(tmp_path):
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (6, r"newer shiftune \(format 6; this version reads 5\).*upgrade"),
-        (4, "older"),
+        (7, r"newer shiftune \(format 7; this version reads 6\).*upgrade"),
+        (5, "older"),
         (None, "older"),
     ],
 )

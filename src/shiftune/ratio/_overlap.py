@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -48,21 +48,21 @@ _CHANCE = 1.95
 
 
 class Reason(Enum):
-    """Reason of a verdict: level, words, and a template for the figure behind them.
+    """Reason of a verdict: its level, and its words in a table.
 
     With "doubtful: " before them the words have at most 30 characters, for a terminal of 80.
     """
 
-    OVERLAPS = Level.OK, "overlaps well", ""
-    SOME_OUT_OF_REACH = Level.CAUTION, "overlaps mostly", ": {:.0%} of target rows out of reach"
-    MANY_OUT_OF_REACH = Level.CAUTION, "covers part", ": {:.0%} of target rows out of reach"
-    LITTLE_OVERLAP = Level.CAUTION, "overlaps little", ": {:.0%} of its rows count"
-    FEW_ROWS = Level.CAUTION, "too few rows to tell", ": {:.0f}"
-    ONE_ROW = Level.PROBLEM, "too few rows", ", no variance"
-    NO_TARGET_LIKE_ROWS = Level.PROBLEM, "no target-like rows", ": mean weight {:.3g}"
-    FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows", ": mean weight {:.3g}"
-    RATIO_FAILED = Level.PROBLEM, "density ratio failed", ": mean weight {:.3g}"
-    FEW_EFFECTIVE_ROWS = Level.PROBLEM, "few effective rows", ": {:.1f}"
+    OVERLAPS = Level.OK, "overlaps well"
+    SOME_OUT_OF_REACH = Level.CAUTION, "overlaps mostly"
+    MANY_OUT_OF_REACH = Level.CAUTION, "covers part"
+    LITTLE_OVERLAP = Level.CAUTION, "overlaps little"
+    FEW_ROWS = Level.CAUTION, "too few rows to tell"
+    ONE_ROW = Level.PROBLEM, "too few rows"
+    NO_TARGET_LIKE_ROWS = Level.PROBLEM, "no target-like rows"
+    FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows"
+    RATIO_FAILED = Level.PROBLEM, "density ratio failed"
+    FEW_EFFECTIVE_ROWS = Level.PROBLEM, "few effective rows"
 
     @property
     def level(self) -> Level:
@@ -75,16 +75,14 @@ class Reason(Enum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Finding about one source, and the mean weight, share or count of rows that decided."""
+class Objection(NamedTuple):
+    """Why the guard leaves a source out, and the figure that decided."""
 
     reason: Reason
-    figure: float = 0.0
+    figure: str
 
     def __str__(self) -> str:
-        _, words, figure = self.reason.value
-        return words + figure.format(self.figure).replace("%", " %")
+        return self.reason.value[1] + self.figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +131,18 @@ class Guard:
     min_ess_together: float = 3.0
     prior_rows: float = 80.0
 
-    def objection(self, n: int, mean_weight: float, ess: float) -> Verdict | None:
+    def objection(self, n: int, mean_weight: float, ess: float) -> Objection | None:
         """Return why a source is left out; None if it is used."""
         if n < 2:
-            return Verdict(Reason.ONE_ROW)
+            return Objection(Reason.ONE_ROW, ", no variance")
         if not mean_weight >= self.min_mean_weight:
             few = mean_weight >= NEGLIGIBLE
             reason = Reason.FEW_TARGET_LIKE_ROWS if few else Reason.NO_TARGET_LIKE_ROWS
-            return Verdict(reason, mean_weight)
+            return Objection(reason, f": mean weight {mean_weight:.3g}")
         if mean_weight > self.max_mean_weight:
-            return Verdict(Reason.RATIO_FAILED, mean_weight)
+            return Objection(Reason.RATIO_FAILED, f": mean weight {mean_weight:.3g}")
         if ess < min(self.min_ess, n / 4):
-            return Verdict(Reason.FEW_EFFECTIVE_ROWS, ess)
+            return Objection(Reason.FEW_EFFECTIVE_ROWS, f": {ess:.1f}")
         return None
 
 
@@ -238,8 +236,8 @@ def overlap(
     rows = []
     for w, uncovered in zip(weights, missed, strict=True):
         n, mean, ess = len(w), float(w.mean()), float(effective_rows(w)[0])
-        finding = Guard().objection(n, mean, ess) or _verdict(n, ess / n, uncovered)
-        level = finding.reason.level
+        objection = Guard().objection(n, mean, ess)
+        reason = objection.reason if objection else _reason(n, ess / n, uncovered)
         rows.append(
             {
                 "n": n,
@@ -247,9 +245,9 @@ def overlap(
                 "ess": ess,
                 "ess_share": ess / n,
                 "uncovered": uncovered,
-                "level": level.value,
-                "reason": finding.reason.code,
-                "verdict": "doubtful: " * (level is Level.PROBLEM) + finding.reason.value[1],
+                "level": reason.level.value,
+                "reason": reason.code,
+                "verdict": "doubtful: " * (reason.level is Level.PROBLEM) + reason.value[1],
             }
         )
     return pd.DataFrame(rows, index=pd.Index(names, name="site"))
@@ -278,17 +276,15 @@ def uncovered_shares(X_target: Features, X_sources: Sequence[Features]) -> Float
     return shares
 
 
-def _verdict(n: int, ess_share: float, uncovered: float) -> Verdict:
-    """Finding about a source that the guard does not object to."""
+def _reason(n: int, ess_share: float, uncovered: float) -> Reason:
+    """Verdict on a source that the guard does not object to."""
     if n < _FEW_ROWS:
-        return Verdict(Reason.FEW_ROWS, n)
+        return Reason.FEW_ROWS
     if uncovered > MANY_OUT_OF_REACH:
-        return Verdict(Reason.MANY_OUT_OF_REACH, uncovered)
+        return Reason.MANY_OUT_OF_REACH
     if ess_share < _FEW_EFFECTIVE:
-        return Verdict(Reason.LITTLE_OVERLAP, ess_share)
-    if uncovered > SOME_OUT_OF_REACH:
-        return Verdict(Reason.SOME_OUT_OF_REACH, uncovered)
-    return Verdict(Reason.OVERLAPS)
+        return Reason.LITTLE_OVERLAP
+    return Reason.SOME_OUT_OF_REACH if uncovered > SOME_OUT_OF_REACH else Reason.OVERLAPS
 
 
 # What others read from the table of `overlap`.
