@@ -39,12 +39,13 @@ test-postgres: $(READY)
 		|| $$(command -v sudo) sh -c 'apt-get update -q && apt-get install -y --no-install-recommends postgresql'
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow tests/search/test_join_postgresql.py
 
-# Random problems through the API, random files through the command line; about an hour on one core.
+# Random problems through the API, random files through the command line, altered models; an hour.
 # A seed repeats a run; one is printed.
 PROBLEMS := 20000
 FILES := 1000
+MODELS := 5000
 fuzz: $(READY)
-	$(ONE_THREAD) $(BIN)/python -m fuzz --problems $(PROBLEMS) --files $(FILES) \
+	$(ONE_THREAD) $(BIN)/python -m fuzz --problems $(PROBLEMS) --files $(FILES) --models $(MODELS) \
 		$(if $(SEED),--seed $(SEED))
 
 # Faults at random moments: drivers, workers and journals; hours on two cores. After a stop,
@@ -128,7 +129,7 @@ release-check: test-slow check-wheel
 # PEERS is the Python of an environment with the packages that benchmarks/speed/peers.py names.
 PEERS :=
 bench: $(READY)
-	for name in core reach guard fallback ratios stability samplers search; do \
+	for name in core reach guard fallback ratios concept_shift samplers search; do \
 		$(BIN)/python benchmarks/$$name.py || exit 1; \
 	done
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed --out bench $(if $(PEERS),--peers $(PEERS))

@@ -16,10 +16,11 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from reproduction.toy import KnownRatio
 
 from shiftune.datasets import GaussianSites
 from shiftune.errors import OverlapWarning
-from shiftune.ratio import ULSIF, ClassifierRatio, Guard, KnownRatio
+from shiftune.ratio import ULSIF, ClassifierRatio, Guard
 from shiftune.risk import estimate
 
 SPREADS = [(1, 1.0), (1, 2.0), (1, 4.0), (7, 0.3), (7, 0.6), (7, 1.2)]

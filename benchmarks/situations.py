@@ -28,8 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune._names import Level
-from shiftune.checks import Trust, judgement
-from shiftune.checks._of_result import quick_checks
+from shiftune.checks import Trust, judgement, run_checks
 from shiftune.evaluate._losses import loss_named
 
 LEVEL = 0.9
@@ -203,7 +202,7 @@ def run(name: str, seed: int) -> dict:
         losses = loss_named("squared")(y, search.predict(X))
     truth = float(losses.mean())
     low, high = search.risk_.interval(LEVEL)
-    checks = quick_checks(search.result_)
+    checks = run_checks(search.result_)
     return {
         "situation": name,
         "seed": seed,

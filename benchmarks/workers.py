@@ -9,7 +9,7 @@ beside it in every round, so that machines and busy hours can be compared.
 - restart: from the moment an item kills its worker to the result of that item, which is run again.
 
 CPU seconds of a process that imports what a fit of boosted trees needs are printed last: see
-`shiftune.workers._cores.START_SECONDS`.
+`shiftune.workers._workers.START_SECONDS`.
 """
 
 from __future__ import annotations

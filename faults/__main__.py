@@ -33,6 +33,10 @@ COUNTS = {
     "damaged_journal": 500,
     "storage_fault": 60,
     "damaged_file": 48,
+    "odd_surroundings": 40,
+    "joining_without_locks": 5,
+    "many_trials": 6,
+    "notebook": 30 * bool(find_spec("jupyter_client") and find_spec("ipykernel")),
 }
 
 
@@ -52,12 +56,15 @@ def main(arguments: list[str] | None = None) -> int:
     wanted.out.mkdir(parents=True, exist_ok=True)
     log = wanted.out / "cases.jsonl"
     done: dict[tuple[int, str, int], Record] = {}
+    commits: dict[str, None] = {}
     for line in log.read_text().splitlines() if log.exists() else []:
         case = json.loads(line)
         wanted.seed = case["seed"]
         done[wanted.seed, case["name"], case["number"]] = Record(**case["record"])
+        commits[case["commit"]] = None
     print(f"--seed {wanted.seed}", flush=True)
     end = time.monotonic() + 60 * wanted.minutes
+    commit = _commit()
     with _cluster(wanted.driver_stopped) as cluster:
         cases = Cases(wanted.out.resolve(), cluster)
         for name, number in _in_turn({name: getattr(wanted, name) for name in COUNTS}):
@@ -66,7 +73,9 @@ def main(arguments: list[str] | None = None) -> int:
             rng = random.Random(f"{wanted.seed} {name} {number}")
             record = getattr(cases, name)(rng, number)
             done[wanted.seed, name, number] = record
-            case = {"name": name, "number": number, "seed": wanted.seed, "record": asdict(record)}
+            commits[commit] = None
+            case = {"name": name, "number": number, "seed": wanted.seed, "commit": commit}
+            case["record"] = asdict(record)
             with log.open("a") as file:
                 file.write(json.dumps(case) + "\n")
             if not is_good(record):
@@ -77,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = f"{table(records)}\n\nPhases that signals to drivers met: {phases(records)}."
     print(text)
     if wanted.page is not None:
-        _write_page(wanted.page, text, sorted({seed for seed, *_ in done}))
+        _write_page(wanted.page, text, sorted({seed for seed, *_ in done}), list(commits))
         wanted.page.with_suffix(".json").write_text(json.dumps(rows(records), indent=1) + "\n")
     return int(not all(map(is_good, records)))
 
@@ -115,16 +124,23 @@ def _cluster(needed: int) -> Iterator[str]:
                 process.wait()
 
 
-def _write_page(path: Path, text: str, seeds: list[int]) -> None:
+def _commit() -> str:
+    """Return the commit of the code, with a mark if it was changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--match="]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _write_page(path: Path, text: str, seeds: list[int], commits: list[str]) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     path.write_text(
         f"# python -m faults --seed {', '.join(map(str, seeds))}\n\n"
-        f"{time.strftime('%Y-%m-%d')}; Python {platform.python_version()}, {cores} cores shared "
-        "with other work. Every case is one fault at a random moment of a small search; its trials "
-        "and its result are compared with those of the same search without the fault, digit by "
-        "digit. Drivers that were stopped are started again. Workers are killed and paused one to "
-        "five times in a search. Trials that hang or crash must fail alone. Seconds are those from "
-        "the fault, or the begin of a search with faults, to its end.\n\n"
+        f"{time.strftime('%Y-%m-%d')}; commit {', '.join(commits)}; Python "
+        f"{platform.python_version()}, {cores} cores shared with other work. Every case is one "
+        "fault at a random moment of a small search; its trials and its result are compared with "
+        "those of the same search without the fault, digit by digit. Drivers that were stopped "
+        "are started again. Workers are killed and paused one to five times in a search. Trials "
+        "that hang, crash or eat memory must fail alone. Seconds are those from the fault, or the "
+        "begin of a search with faults, to its end.\n\n"
         f"{text}\n"
     )
 

@@ -8,17 +8,23 @@ import shutil
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import psutil
 
+from faults import notebook
+from faults.around import GROUPS, memory_group
 from faults.damage import DAMAGES
 from faults.driver import HANGING, N_TRIALS, Driver
 from faults.started import Started, orphans, temporary_folders
 from faults.storage import disk_for, possible
 from shiftune.errors import ProblemError
 
+# Models of the trials whose workers are killed; those of other packages where they are installed.
+MODELS = ["ridge", *(name for name in ("xgboost", "catboost") if find_spec(name))]
 AFTER_THE_END = "after its end"
 # Exit code of a command that has met a fault and said so.
 SENTENCE = 2
@@ -131,8 +137,9 @@ class Cases:
     def workers_signalled(self, rng: random.Random, number: int) -> Record:
         """Kill or pause workers of a search, several times."""
         name = ["SIGKILL", "SIGSTOP"][number % 2]
-        driver = Driver(jobs=2)
+        driver = Driver(jobs=2, model=MODELS[number // 2 % len(MODELS)])
         row = "workers killed" if name == "SIGKILL" else "workers paused"
+        row += f", {driver.model}" if driver.model != "ridge" else ""
         times = rng.randint(1, 5)
         record = Record(row, f"{driver.name}, {times} times")
         seconds = self.reference(driver).seconds
@@ -166,12 +173,77 @@ class Cases:
         self._compare(record, driver, folder, started, {})
         return record
 
+    def odd_surroundings(self, rng: random.Random, number: int) -> Record:
+        """Kill a driver whose clock jumps or has no locks, or let trials eat memory."""
+        kinds = ["a clock that jumps", "no file locks", "few addresses", "little memory"]
+        around = kinds[number % len(kinds)]
+        if around == "little memory" and not os.access(GROUPS, os.W_OK):
+            around = "few addresses"
+        eats = around in ("few addresses", "little memory")
+        driver = Driver(jobs=2, around=around, fault="memory" if eats else "")
+        row = (
+            f"trials that eat memory, {around}" if eats else f"driver stopped by SIGKILL, {around}"
+        )
+        record = Record(row, driver.name)
+        moment = rng.random() * self.reference(driver).seconds
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        if not eats:
+            started.wait_until(moment)
+            self._stop(record, driver, started, "SIGKILL")
+            return record
+        at = time.monotonic()
+        record.hangs += not started.wait()
+        record.seconds = time.monotonic() - at
+        record.orphans = orphans(folder)
+        with suppress(OSError):
+            memory_group(folder).rmdir()
+        self._compare(record, driver, folder, started, {})
+        return record
+
+    def joining_without_locks(self, rng: random.Random, number: int) -> Record:
+        """Join where the file system has no locks, which is refused."""
+        driver = Driver(join=True, around="no file locks")
+        record = Record("joining without file locks, refused", driver.name)
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        record.hangs += not started.wait()
+        record.same = "StorageError: several searches cannot join" in started.last_line
+        self._keep_or_remove(record, folder)
+        return record
+
+    def many_trials(self, rng: random.Random, number: int) -> Record:
+        """Stop a driver of 5,000 trials, and start it again."""
+        name = list(SIGNALS)[number % 3]
+        driver = Driver(n_trials=5_000)
+        moment = rng.random() * self.reference(driver).seconds
+        record = Record(f"driver of 5,000 trials stopped by {name}", f"after {moment:.0f} s")
+        folder = self._new(driver)
+        started = Started(driver, folder)
+        started.wait_until(moment)
+        self._stop(record, driver, started, name)
+        return record
+
+    def notebook(self, rng: random.Random, number: int) -> Record:
+        """Interrupt, restart or kill the kernel of a notebook, and run its cell again."""
+        kind = ["interrupted", "restarted", "killed"][number % 3]
+        driver = Driver(jobs=2)
+        reference = self.reference(driver)
+        moment = rng.random() * reference.seconds
+        record = Record(f"kernel of a notebook {kind}", f"after {moment:.2f} s")
+        folder = self._new(driver)
+        notebook.run(record, folder, kind, moment)
+        record.orphans = orphans(folder)
+        record.temporary = temporary_folders(folder)
+        record.same = driver.result(folder) == reference.result
+        self._keep_or_remove(record, folder)
+        return record
+
     def several_drivers(self, rng: random.Random, number: int) -> Record:
         """Kill one of several drivers of the same study; the others do its part."""
-        storage = ["journal", "sqlite"][number % 2]
+        storage, count = ["journal", "sqlite"][number % 2], 2 + number // 2 % 2
         driver = Driver(storage=storage, join=True)
-        count = rng.choice([2, 3])
-        record = Record("one of several drivers killed", f"{count} drivers, {storage}")
+        record = Record(f"one of {count} drivers killed, {storage}", driver.name)
         folder = self._new(driver)
         started = [Started(driver, folder) for _ in range(count)]
         time.sleep(rng.random() * 2 * self.reference(Driver(storage=storage)).seconds)
@@ -195,8 +267,12 @@ class Cases:
         faults = possible(self.folder)
         fault = faults[number % len(faults)]
         driver = Driver("command", jobs=rng.choice([1, 2]))
+        row = f"{fault.name}, at a command"
+        if number // len(faults) % 2 and os.geteuid() == 0 and which("setpriv"):
+            driver = replace(driver, way="cold command", around="another user")
+            row += " of another user"
         moment = rng.random() * self.reference(driver).seconds
-        record = Record(f"{fault.name}, at a command", f"{driver.name}, after {moment:.2f} s")
+        record = Record(row, f"{driver.name}, after {moment:.2f} s")
         folder = self._name()
         with disk_for(fault, folder):
             driver.prepare(folder)
@@ -278,8 +354,8 @@ class Cases:
 
     def reference(self, driver: Driver) -> Reference:
         """Run a search without faults, once for all cases like it."""
-        fault = "raise" if driver.fault in ("hang", "crash", "exit") else ""
-        like = Driver(driver.way, driver.storage, driver.jobs, "absolute", driver.cluster, fault)
+        fault = "raise" if driver.fault in ("hang", "crash", "exit", "memory") else ""
+        like = replace(driver, place="absolute", fault=fault, join=False, around="")
         if driver.fault and not fault:
             like = Driver(jobs=2, fault="none")
         if like not in self._references:
@@ -309,7 +385,7 @@ class Cases:
         """Compare trials and result with those of a search without faults."""
         now = driver.finished(folder)
         record.lost += sum(now.get(trial) != text for trial, text in kept.items())
-        record.twice += max(len(now) - N_TRIALS, 0)
+        record.twice += max(len(now) - driver.n_trials, 0)
         record.tracebacks += last.has_traceback
         record.temporary += temporary_folders(folder)
         found = driver.result(folder)

@@ -20,6 +20,7 @@ from optuna.distributions import FloatDistribution
 from reproduction.toy import toy_problem
 from sklearn.linear_model import Ridge
 
+from faults.around import AROUND, NOBODY
 from shiftune import _interrupts, cli
 from shiftune.search import ShiftSearch, _driver
 from shiftune.search._storage import load_study
@@ -64,6 +65,9 @@ def do_fault(fault: str) -> None:
     if fault == "fork" and not os.fork():
         while True:
             time.sleep(1.0)
+    if fault == "memory":
+        while True:
+            _leaked.append(np.ones(10_000_000))
     if fault == "leak":
         _leaked.append(np.ones(40_000_000))
 
@@ -86,12 +90,19 @@ class Driver:
 
     fault: str = ""
     join: bool = False
+    model: str = "ridge"
+    """Or "xgboost" or "catboost", in a script."""
+
+    n_trials: int = N_TRIALS
+    around: str = ""
+    """Circumstances, one of `AROUND`."""
 
     @property
     def name(self) -> str:
         """Words for the log."""
         where = "Dask" if self.cluster else f"{self.jobs} process{'es' * (self.jobs > 1)}"
-        return f"{self.way}, {self.storage}, {where}, {self.place} path"
+        more = f", {self.around}" if self.around else ""
+        return f"{self.way}, {self.model}, {self.storage}, {where}, {self.place} path{more}"
 
     def command(self, folder: Path) -> list[str]:
         """Return the arguments of the command line."""
@@ -140,12 +151,17 @@ class Driver:
         (folder / "tmp").mkdir(parents=True)
         if self.way != "script":
             write_table(folder / "data.csv")
+        if self.around == "another user":
+            for path in (folder, *folder.iterdir()):
+                os.chown(path, NOBODY, NOBODY)
 
     def run(self, folder: Path) -> None:
         """Run in this process, which has been forked for it."""
         os.chdir(folder)
         tempfile.tempdir = str(folder / "tmp")
         os.environ[DRIVER] = str(os.getpid())
+        if self.around:
+            AROUND[self.around](folder)
         _processes.STOPPED_SECONDS, _in_worker.GRACE_SECONDS = 2.0, 1.0
         _driver.INTERVAL, _driver.POLL_SECONDS = 0.5, 0.05
         if self.way == "script":
@@ -167,11 +183,14 @@ class Driver:
 
             options = {"executor": Client(scheduler_file=self.cluster).get_executor}
         problem = toy_problem(1.0, n=60, random_state=1).problem
+        space: dict[str, Any] = {"alpha": FloatDistribution(1e-3, 1e3, log=True)}
+        if self.model != "ridge":
+            space = {"learning_rate": FloatDistribution(0.01, 0.3, log=True)}
         search = ShiftSearch(
-            Faulty(fault=self.fault),
-            {"alpha": FloatDistribution(1e-3, 1e3, log=True)},
-            n_trials=N_TRIALS,
-            sampler="random" if self.fault else "gp_lcb",
+            _model(self.model, self.fault),
+            space,
+            n_trials=self.n_trials,
+            sampler="random" if self.fault or self.n_trials > N_TRIALS else "gp_lcb",
             storage=self.study(folder),
             predictions_folder=folder / "predictions",
             join=self.join,
@@ -186,6 +205,20 @@ class Driver:
         path = folder / (f"{os.getpid()}-{RESULT}" if self.join else RESULT)
         path.with_suffix(".new").write_text(text)
         path.with_suffix(".new").rename(path)
+
+
+def _model(name: str, fault: str) -> Any:
+    if name == "xgboost":
+        from xgboost import XGBRegressor
+
+        return XGBRegressor(n_estimators=50, n_jobs=1)
+    if name == "catboost":
+        from catboost import CatBoostRegressor
+
+        return CatBoostRegressor(
+            iterations=50, thread_count=1, verbose=0, allow_writing_files=False
+        )
+    return Faulty(fault=fault)
 
 
 def _load() -> Callable[[], object]:

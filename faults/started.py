@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from faults.around import AS_NOBODY
 from faults.driver import STOPS, Driver
 
 MARK = "SHIFTUNE_FAULTS_CASE"
@@ -27,14 +28,16 @@ class Started:
         self.folder = folder
         # Beside the folder, whose disk may be full.
         self.errors = folder.with_name(f"{folder.name}-errors-{time.monotonic_ns()}.txt")
+        self.patience = HANG_SECONDS * max(1.0, driver.n_trials / 500)
         self.since = time.monotonic()
         self.code: int | None = None
         self._command: subprocess.Popen[bytes] | None = None
         mark = {MARK: str(folder), "TMPDIR": str(folder / "tmp")}
         if driver.way == "cold command":
+            prefix = AS_NOBODY if driver.around == "another user" else []
             with self.errors.open("wb") as errors:
                 self._command = subprocess.Popen(
-                    [sys.executable, "-m", "shiftune", *driver.command(folder)],
+                    [*prefix, sys.executable, "-m", "shiftune", *driver.command(folder)],
                     cwd=folder,
                     env={**os.environ, **mark},
                     stdout=subprocess.DEVNULL,
@@ -83,9 +86,9 @@ class Started:
                     self._command.returncode = self.code
         return self.code is not None
 
-    def wait(self, seconds: float = HANG_SECONDS) -> bool:
-        """Wait until it has ended; kill it after so many seconds and return False."""
-        end = time.monotonic() + seconds
+    def wait(self) -> bool:
+        """Wait until it has ended; kill it if it hangs, and return False."""
+        end = time.monotonic() + self.patience
         while not self.has_ended():
             if time.monotonic() > end:
                 os.kill(self.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`python -m fuzz`: random problems through the API, random files through the command line.
+"""`python -m fuzz`: random problems through the API, files through commands, altered models.
 
 Cases run in blocks. A block that fails prints the smallest case that Hypothesis finds for each bug,
 and the command that repeats it; the others go on.
@@ -7,6 +7,7 @@ and the command that repeats it; the others go on.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 import traceback
@@ -17,7 +18,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz import api, command_line
+from fuzz import api, command_line, models
 from fuzz.files import random_files
 from fuzz.problems import random_problems
 
@@ -46,6 +47,14 @@ def run_files(count: int, first: int, ends: Ends) -> None:
     _run(case, count, first)
 
 
+def run_models(count: int, first: int, ends: Ends) -> None:
+    """Load so many altered model files, and predict with them."""
+    for number in range(count):
+        name, end, what = models.passed(random.Random(f"{first} {number}"))
+        ends["models", end] += 1
+        assert end in models.ENDS.values(), f"number {number}: {name} ended by {end} ({what})"
+
+
 def _run(case: Callable[..., None], count: int, first: int) -> None:
     """Run a test of Hypothesis with a seed, outside pytest."""
     limits = settings(
@@ -58,7 +67,7 @@ def _run(case: Callable[..., None], count: int, first: int) -> None:
     seed(first)(limits(case))()
 
 
-KINDS = {"problems": run_problems, "files": run_files}
+KINDS = {"problems": run_problems, "files": run_files, "models": run_models}
 
 
 def _blocks(kind: str, count: int, first: int) -> int:
@@ -90,6 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--problems", type=int, default=20_000, help="cases through the API")
     parser.add_argument("--files", type=int, default=1_000, help="cases through the command line")
+    parser.add_argument("--models", type=int, default=5_000, help="altered model files")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first block")
     wanted = parser.parse_args(arguments)
     print(f"--seed {wanted.seed}", flush=True)

@@ -23,7 +23,7 @@ from fuzz.problems import RandomProblem
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune._names import LOSSES_OF
 from shiftune.errors import ProblemError
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import ratio_named
 from shiftune.risk import ESTIMATORS, RiskEstimate
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reproduction.markdown import pipe_table
 from reproduction.theory import optimal_variance, variance_of_lambda, variance_of_unbiased
-from shiftune.risk._theory import optimal_lambda
+from shiftune.risk._estimate import optimal_lambda
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,9 +12,30 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from shiftune import ShiftProblem
 from shiftune.datasets import GaussianSites
-from shiftune.ratio._base import KnownRatio
+from shiftune.ratio import DensityRatio
 
 Floats = NDArray[np.float64]
+
+
+class KnownRatio(DensityRatio):
+    """Density ratios given as functions of rows, one per source.
+
+    >>> ratio = KnownRatio([lambda X: np.full(len(X), 2.0)])
+    >>> ratio.fit(np.zeros((3, 1)), [np.zeros((2, 1))]).weights([np.zeros((2, 1))])
+    [array([2., 2.])]
+    """
+
+    def __init__(self, functions: Sequence[Callable[[Any], Floats]]) -> None:
+        self.functions = functions
+
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        """Learn nothing."""
+        self.n_sources_ = len(X_sources)
+        return self
+
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        """Return the functions' values, k arrays of shape (n_j,)."""
+        return [w(X) for w, X in zip(self.functions, X_sources, strict=True)]
 
 
 class ConstantPrediction(RegressorMixin, BaseEstimator):  # type: ignore[misc]

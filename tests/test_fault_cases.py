@@ -34,6 +34,8 @@ COUNTS = {
     "damaged_journal": 12,
     "storage_fault": 6,
     "damaged_file": 4,
+    "odd_surroundings": 4,
+    "joining_without_locks": 1,
 }
 
 

@@ -1,7 +1,12 @@
-"""A few random problems and files; `make fuzz` runs thousands."""
+"""A few random problems, files and models; `make fuzz` runs thousands."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+import pytest
 from fuzz import api, command_line
 from fuzz.files import random_files
 from fuzz.problems import random_problems
@@ -34,3 +39,19 @@ def test_problems_through_searches(problem, part, data):
 @given(random_files(), st.data())
 def test_files_through_the_command_line(file, data):
     assert {end for _, end in command_line.passed(file, data.draw)} <= set(api.ENDS)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_altered_models():
+    """In a process of its own, which has no threads that a forked one would miss."""
+    counts = ["--problems", "0", "--files", "0", "--models", "75", "--seed", "0"]
+    command = [sys.executable, "-m", "fuzz", *counts]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "error in words" in done.stdout

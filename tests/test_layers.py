@@ -28,7 +28,6 @@ ORDER = [
     "rows",
     "models",
     "ratio",
-    "stability",
     "evaluate",
     "risk",
     "predictor",

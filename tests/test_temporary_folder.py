@@ -82,6 +82,32 @@ def test_a_command_that_is_told_to_end():
     assert not list(folder.parent.glob(f"{folder.name}*"))
 
 
+HALF_WRITTEN = """
+import signal
+from pathlib import Path
+from shiftune import _interrupts as entry
+from shiftune._files import atomic_write
+
+def write():
+    with atomic_write(Path("patients.csv")) as part:
+        part.write_text("patient")
+        print(part, flush=True)
+        while True:
+            signal.pause()
+
+entry.run(lambda: write)
+"""
+
+
+def test_a_command_that_is_told_to_end_while_it_writes_a_file(place):
+    command = [sys.executable, "-c", HALF_WRITTEN]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=place) as process:
+        assert (place / process.stdout.readline().decode().strip()).read_text() == "patient"
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 143
+    assert list(place.iterdir()) == []
+
+
 def test_leftovers_of_a_killed_process_are_removed(place):
     process, folder = ended_by(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL

@@ -49,6 +49,7 @@ def test_figures_beside_an_interval():
     assert wording.written_like(0.44, (0.20742, 0.28600)) == "0.440"
     assert wording.written_like(-0.0004, (-0.0004, 0.026)) == "0.000"
     assert wording.with_interval(0.24671, (0.20742, 0.28600)) == "0.247 (0.207 to 0.286)"
+    assert wording.with_interval(0.21, (0.0, 30.0)) == "0.2 (0 to 30)"
     assert wording.with_interval(4771514749, (4.1e9, 5.4e9)) == "4.8 billion (4.1 to 5.4)"
 
 

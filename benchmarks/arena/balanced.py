@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from shiftune.ratio._base import DensityRatio
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import DensityRatio, ratio_named
 from shiftune.risk import RiskEstimate, estimate
 
 

@@ -1,11 +1,12 @@
-"""Kernel and linear models against scikit-learn's own solvers, side by side on hidden targets.
+"""The models of "auto" against other fits of the same models, side by side on hidden targets.
 
     SHIFTUNE_DATA=FOLDER python benchmarks/arena/penalised.py --out FOLDER --datasets vowel_speakers
 
 Random configurations of the package's spaces are fitted to all sources of a table and predict the
 target. ``scikit-learn`` has the same features, made by `Nystroem` (a singular value decomposition),
-and `LogisticRegression` or `Ridge`. ``penalised.csv`` gets CPU seconds of fit and prediction, and
-the target's loss (squared error or log loss), of every configuration.
+and `LogisticRegression` or `Ridge`; boosted trees are those of LightGBM's models for scikit-learn.
+``penalised.csv`` gets CPU seconds of fit and prediction, and the target's loss (squared error or
+log loss), of every configuration.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from lightgbm import LGBMClassifier, LGBMRegressor
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
@@ -44,8 +46,17 @@ def drawn_in(rows: np.ndarray) -> np.ndarray:
     return rows / np.sqrt(1 + (rows / 3) ** 2)
 
 
+def of_trees(penalty: float, leaves: float) -> dict[str, float]:
+    return {"reg_lambda": penalty, "num_leaves": int(leaves), "random_state": 0}
+
+
 def plain(model: str, task: str, columns: int, alpha: float, other: float):
-    """Return the model of scikit-learn's parts; `other` is gamma or the degree."""
+    """Return the model of scikit-learn's parts; `other` is gamma, the degree or the leaves."""
+    if model == "lightgbm":
+        trees = LGBMRegressor if task == "regression" else LGBMClassifier
+        own = ready_model(model, task, None)
+        params = own.bare.get_params() | of_trees(alpha, other)
+        return make_pipeline(own.pipeline[:-1], trees(**params))
     if model == "kernel":
         kernel = Nystroem(gamma=other / columns, n_components=300, random_state=0)
         features = make_pipeline(FunctionTransformer(drawn_in), kernel)
@@ -64,6 +75,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=71)
     parser.add_argument("--seeds", type=int, default=72)
     parser.add_argument("--configurations", type=int, default=12)
+    parser.add_argument("--models", nargs="+", default=["kernel", "linear", "lightgbm"])
     parser.add_argument("--datasets", nargs="+")
     args = parser.parse_args()
     file = RowFile(args.out / "penalised.csv", KEY, FOUND)
@@ -73,20 +85,22 @@ def main() -> None:
         p = problem(dataset, target, seed)
         X, y = np.concatenate(p.X), np.concatenate(p.y)
         classes = None if p.task == "regression" else np.unique(y)
-        for model in ("kernel", "linear"):
-            name = "gamma" if model == "kernel" else "degree"
+        for model in args.models:
             space = getattr(spaces, model)()
+            penalty = space["reg_lambda" if model == "lightgbm" else "alpha"]
             rng = np.random.default_rng(seed)
             for i in range(args.configurations):
-                low, high = np.log(space["alpha"].low), np.log(space["alpha"].high)
-                alpha = float(np.exp(rng.uniform(low, high)))
+                alpha = float(np.exp(rng.uniform(np.log(penalty.low), np.log(penalty.high))))
                 other = float(np.exp(rng.uniform(np.log(1e-2), np.log(30.0))))
                 if model == "linear":
                     other = 1 + i % 2 if X.shape[1] <= 20 else 1
+                    params = {"alpha": alpha, "degree": other}
+                elif model == "kernel":
+                    params = {"alpha": alpha, "gamma": other, "random_state": 0}
+                else:
+                    params = of_trees(alpha, other := 4 * 2 ** (i % 5))
                 own = ready_model(model, p.task, None).pipeline
-                own.set_params(model__alpha=alpha, **{f"model__{name}": other})
-                if model == "kernel":
-                    own.set_params(model__random_state=0)
+                own.set_params(**{f"model__{name}": value for name, value in params.items()})
                 solvers = {
                     "scikit-learn": plain(model, p.task, X.shape[1], alpha, other),
                     "shiftune": own,

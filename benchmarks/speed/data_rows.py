@@ -23,7 +23,6 @@ from shiftune.models import ready_model
 from shiftune.models._by_name import ColumnReader
 from shiftune.risk import RegressionAdjusted
 from shiftune.search._settings import check_settings
-from shiftune.stability import label_stability
 from shiftune.tables import read_file
 
 SPACE = {
@@ -215,21 +214,16 @@ def checks(quick: bool) -> Figures:
         )
         spent = cpu(lambda search=search, problem=problem: search.fit(problem))
         ratios.append(cpu(lambda search=search: search.result_.checks) / (5 * spent))
-    sizes = [5, 10] if quick else [10, 40, 160]
-    seconds = []
-    for sites in sizes:
-        problem = ShiftProblem.from_arrays(**arrays(sites, 200, 10))
-        seconds.append(cpu(lambda problem=problem: label_stability(problem.sources)))
     return Figures(
         ratios[0],
         f"the search, {shapes[0][0]} sites of {shapes[0][1]:,} rows, {shapes[0][2]} columns",
-        (Growth.of("sites (label stability)", sizes, seconds),),
+        (),
         {"shapes": shapes, "ratios": rounded(ratios)},
     )
 
 
 def influence(quick: bool) -> Figures:
-    """Influence check of 20 trials against the estimates of these trials."""
+    """Influence checks of 20 risks against their estimates."""
     sizes = [10, 30] if quick else [100, 300, 1000]
     seconds, estimates = [], []
     for sites in sizes:
@@ -239,8 +233,7 @@ def influence(quick: bool) -> Figures:
         losses = [rng.exponential(1 + 0.01 * t, (sites, 60)) for t in range(20)]
         risks = [fitted.estimate(list(own)).condensed() for own in losses]
         estimates.append(cpu(lambda f=fitted, ls=losses: [f.estimate(list(own)) for own in ls]))
-        best = int(np.argmin([risk.value for risk in risks]))
-        seconds.append(cpu(lambda risks=risks, best=best: influence_check(risks, best)))
+        seconds.append(cpu(lambda risks=risks: [influence_check(risk) for risk in risks]))
     return Figures(
         seconds[-1] / estimates[-1],
         f"estimates of 20 trials, {sizes[-1]:,} sites",

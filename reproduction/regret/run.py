@@ -13,7 +13,7 @@ from reproduction.regret.plausible import lowest_plausible_value
 from reproduction.theory import optimal_variance, regret_bound, variance_of_unbiased
 from reproduction.toy import ToyProblem, toy_problem
 from shiftune.errors import SettingsError
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import ratio_named
 from shiftune.search._settings import sampler_named
 from shiftune.search._storage import open_study
 from shiftune.search.gp import VARIANCE_KEY

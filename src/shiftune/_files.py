@@ -46,12 +46,14 @@ def atomic_write(path: Path, *, interruptible: bool = True) -> Iterator[Path]:
         _interrupts.check()
     part = path.with_name(f"{PART}{path.name}")
     part.unlink(missing_ok=True)  # of a process that was killed
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    _interrupts.unfinished_files.add(part)
     try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+        _interrupts.unfinished_files.discard(part)
 
 
 # ---------------------------------------------------------------- locks, which end with a process

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
@@ -108,9 +109,11 @@ ENDED = {getattr(signal, name, None): code for name, code in (("SIGTERM", 143), 
 # computation of compiled code. Nothing is lost: records and files are written as a whole.
 GRACE = 3.0
 
-# Folders that must not outlive the process, however it ends. Whoever makes one adds it, and
-# discards it when it is removed. The lock is held while one is made and added.
+# Folders, and files that are half written, that must not outlive the process, however it ends.
+# Whoever makes one adds it, and discards it when it is removed. The lock is held while a folder is
+# made and added.
 temporary_folders: set[str] = set()
+unfinished_files: set[Path] = set()
 temporary_folders_lock = threading.Lock()
 LOCK_SECONDS = 2.0
 # File that marks such a folder, by which the folder of a process that was killed is known.
@@ -209,6 +212,9 @@ def _end(code: int) -> None:
     with suppress(OSError):
         os.write(2, f"{_message}\n".encode())
     temporary_folders_lock.acquire(timeout=LOCK_SECONDS)  # for good: no other folder is made
+    for file in tuple(unfinished_files):
+        with suppress(OSError):
+            file.unlink()
     for folder in tuple(temporary_folders):
         with suppress(OSError):  # under another name, workers cannot write to it any more
             os.rename(folder, f"{folder}-ending")

@@ -17,7 +17,6 @@ ModelName = Literal[
     "xgboost",
     "hist_gradient_boosting",
     "random_forest",
-    "extra_trees",
     "linear",
     "kernel",
     "ridge",
@@ -31,33 +30,8 @@ ClassLossName = Literal["log_loss", "brier", "zero_one"]
 QuantityLossName = Literal["squared", "half_squared", "absolute", "pinball"]
 LossName = Literal[ClassLossName, QuantityLossName]
 RatioName = Literal["logistic", "ulsif"]
-RiskName = Literal[
-    "adjusted",
-    "naive",
-    "unbiased",
-    "variance_reduced",
-    "oracle",
-]
-
+RiskName = Literal["adjusted", "naive", "unbiased", "variance_reduced", "oracle"]
 FinalName = Literal["ensemble", "best"]
-ClassMetricName = Literal[
-    "auc",
-    "average_precision",
-    "accuracy",
-    "balanced_accuracy",
-    "f1",
-    "sensitivity",
-    "specificity",
-    "net_benefit",
-    "brier",
-    "log_loss",
-    "calibration_in_the_large",
-    "calibration_slope",
-    "o_e",
-]
-QuantityMetricName = Literal["rmse", "mae", "bias", "r2", "coverage"]
-MetricName = Literal[ClassMetricName, QuantityMetricName]
-
 TASKS: tuple[Task, ...] = get_args(Task)
 FINALS: tuple[FinalName, ...] = get_args(FinalName)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
@@ -68,7 +42,25 @@ LOSSES_OF: dict[Task, tuple[LossName, ...]] = {
     "classification": get_args(ClassLossName),
     "regression": get_args(QuantityLossName),
 }
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
+METRICS = (
+    "auc",
+    "average_precision",
+    "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "sensitivity",
+    "specificity",
+    "net_benefit",
+    "brier",
+    "log_loss",
+    "calibration_slope",
+    "o_e",
+    "rmse",
+    "mae",
+    "bias",
+    "r2",
+    "coverage",
+)
 RATIOS: tuple[RatioName, ...] = get_args(RatioName)
 RISKS: tuple[RiskName, ...] = get_args(RiskName)
 

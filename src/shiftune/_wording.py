@@ -16,7 +16,7 @@ from shiftune.errors import ProblemError, SettingsError
 _Choice = TypeVar("_Choice")
 
 # Longer lists are cut off, on every page and screen.
-MOST_SITES, MOST_COLUMNS, MOST_STEPS, MOST_CLASSES, MOST_TRIALS = 24, 20, 3, 4, 10
+MOST_SITES, MOST_COLUMNS, MOST_STEPS, MOST_CLASSES = 24, 20, 3, 4
 NOT_ESTIMABLE = "cannot be estimated from these sites"
 
 # Control characters but tabs and ends of lines, and those that change the direction of writing.
@@ -74,7 +74,9 @@ def written_like(value: float, interval: tuple[float, float]) -> str:
     decimals = min(max(1 - math.floor(math.log10(width / unit)), 0), 8)
     text = f"{value / unit:{_commas(size / unit)}.{decimals}f}"
     if not text.strip("-0.,"):
-        text = text.removeprefix("-")
+        # A whole number beside a wide interval is 0 only if it is next to nothing.
+        few = decimals == 0 and abs(value) >= width / 1000
+        text = f"{value / unit:.1g}" if few else text.removeprefix("-")
     return f"{text} {word}".rstrip()
 
 
@@ -155,14 +157,15 @@ def most_important(columns: Sequence[Mapping[str, Any]]) -> str:
 
 def loss_in_words(name: str) -> str:
     """Name a loss in a sentence: squared error, log loss."""
-    known = {"squared": "squared error", "absolute": "absolute error", "zero_one": "error rate"}
+    known = {"squared": "squared error", "absolute": "absolute error"}
+    known |= {"zero_one": "error rate", "brier": "Brier score"}
     return known.get(name, name.replace("_", " "))
 
 
 def metric_in_words(name: str) -> str:
     """Name a metric in a table: AUC, O:E, sensitivity at 0.2."""
     known = {"auc": "AUC", "o_e": "O:E", "rmse": "RMSE", "mae": "MAE", "r2": "R2", "f1": "F1"}
-    return known.get(name, name.replace("_", " ").replace("@", " at "))
+    return known.get(name, loss_in_words(name).replace("@", " at "))
 
 
 def percent(share: float | None) -> str:
@@ -224,13 +227,13 @@ def check_choice(
     error: type[ProblemError] = SettingsError,
 ) -> _Choice:
     """Return `name` if it is one of the choices, else raise an error with the nearest spelling."""
-    known: list[Any] = list(choices)
-    if name in known:
-        found: _Choice = known[known.index(name)]
-        return found
-    texts = [str(choice) for choice in known]
+    listed_choices: list[Any] = list(choices)
+    if name in listed_choices:
+        choice: _Choice = listed_choices[listed_choices.index(name)]
+        return choice
+    texts = [str(choice) for choice in listed_choices]
     if str(name) in texts:
-        other = known[texts.index(str(name))]
+        other = listed_choices[texts.index(str(name))]
         advice = f"did you mean {other!r} ({type(other).__name__}, not text)?"
     else:
         advice = hint(str(name), texts)

@@ -26,6 +26,7 @@ from shiftune.risk import RiskEstimate, RiskEstimator, risk_named
 __all__ = ["check_density_ratio", "check_risk_estimator"]
 
 _Arrays = list[NDArray[np.float64]]
+_Rows = Sequence[slice | NDArray[np.intp]]
 
 # Risk estimators are checked on x ~ N(m, 1) with m = 0 at the target and these at the sources,
 # y ~ N(0.7 x + 0.3, 1) everywhere, and a model that always predicts 1. Half its squared error is
@@ -33,6 +34,7 @@ _Arrays = list[NDArray[np.float64]]
 _SHIFTS = (0.4, 0.6, -0.3)
 _TRUE_RISK = (0.49 + 1.49) / 2
 _NAMES = ("B", "C", "D")
+_ALL = (slice(None),) * 3
 
 
 def check_density_ratio(ratio: DensityRatio) -> None:
@@ -115,15 +117,15 @@ def check_risk_estimator(
     estimator = risk_named(risk)
     draw = _shifted((1200, 800, 600), np.random.default_rng(0))
     try:
-        found = draw.estimated(estimator)
+        estimate = draw.estimated(estimator)
     except SettingsError as error:
         raise AssertionError(str(error)) from error
-    _check_numbers(found, [len(loss) for loss in draw.losses])
+    _check_numbers(estimate, [len(loss) for loss in draw.losses])
     _check_purity(estimator)
     _check_orders(estimator, draw)
     _check_units(estimator, draw)
     squared = replace(draw, losses=[loss**2 for loss in draw.losses])
-    _check_results(found, squared.estimated(estimator))
+    _check_results(estimate, squared.estimated(estimator))
     _check_truth(estimator, corrects=estimator.corrects if corrects is None else corrects)
 
 
@@ -142,21 +144,12 @@ class _Draw:
         weights = self.weights if risk.needs_ratio else None
         return fitted.estimate(self.losses, weights, names=self.names)
 
-    def sources(self, order: Sequence[int]) -> _Draw:
-        """The same with the sources in another order."""
+    def reordered(self, sites: Sequence[int], rows: _Rows = _ALL) -> _Draw:
+        """The same with the sources, and the rows of each, in another order."""
         X, losses, weights = (
-            [values[j] for j in order] for values in (self.X, self.losses, self.weights)
+            [values[j][rows[j]] for j in sites] for values in (self.X, self.losses, self.weights)
         )
-        return _Draw(self.X_target, X, losses, weights, tuple(self.names[j] for j in order))
-
-    def shuffled(self, rng: np.random.Generator) -> _Draw:
-        """The same with the rows of every source in another order."""
-        orders = [rng.permutation(len(x)) for x in self.X]
-        X, losses, weights = (
-            [value[order] for value, order in zip(values, orders, strict=True)]
-            for values in (self.X, self.losses, self.weights)
-        )
-        return replace(self, X=X, losses=losses, weights=weights)
+        return _Draw(self.X_target, X, losses, weights, tuple(self.names[j] for j in sites))
 
 
 def _shifted(n: Sequence[int], rng: np.random.Generator) -> _Draw:
@@ -169,25 +162,25 @@ def _shifted(n: Sequence[int], rng: np.random.Generator) -> _Draw:
     return _Draw(sites.draw(0, 5 * max(n), rng), X, losses, weights)
 
 
-def _check_numbers(found: RiskEstimate, n: list[int]) -> None:
-    assert np.isfinite(found.value), f"the value is finite, got {found.value}"
-    assert np.isfinite(found.variance), f"the variance is finite, got {found.variance}"
-    assert found.variance >= 0, f"the variance is not negative, got {found.variance:.3g}"
-    assert found.names == _NAMES, f"the names are those given, got {found.names}"
-    assert found.n.tolist() == n, f"n counts the rows of every source, got {found.n}"
-    assert len(found.influence) == sum(n), "one influence value per row"
-    squares = float(np.sum(found.influence**2))
+def _check_numbers(risk: RiskEstimate, n: list[int]) -> None:
+    assert np.isfinite(risk.value), f"the value is finite, got {risk.value}"
+    assert np.isfinite(risk.variance), f"the variance is finite, got {risk.variance}"
+    assert risk.variance >= 0, f"the variance is not negative, got {risk.variance:.3g}"
+    assert risk.names == _NAMES, f"the names are those given, got {risk.names}"
+    assert risk.n.tolist() == n, f"n counts the rows of every source, got {risk.n}"
+    assert len(risk.influence) == sum(n), "one influence value per row"
+    squares = float(np.sum(risk.influence**2))
     # Room for n - 1 in place of n. The variance at a new site has more parts than the rows' own.
-    assert np.isclose(found.variance, squares, rtol=0.01) or (
-        found.new_site is not None and found.variance > squares
+    assert np.isclose(risk.variance, squares, rtol=0.01) or (
+        risk.new_site is not None and risk.variance > squares
     ), (
-        f"the variance is the sum of the squared influence values, got {found.variance:.3g} and "
+        f"the variance is the sum of the squared influence values, got {risk.variance:.3g} and "
         f"{squares:.3g}"
     )
-    for name, psi in zip(_NAMES, np.split(found.influence, np.cumsum(n)[:-1]), strict=True):
+    for name, psi in zip(_NAMES, np.split(risk.influence, np.cumsum(n)[:-1]), strict=True):
         # Not exactly: cross-fitting has another lambda for every fold. Values that were not
         # centred add up to some 10 standard errors here.
-        assert abs(psi.sum()) <= 0.5 * found.stderr, (
+        assert abs(psi.sum()) <= 0.5 * risk.stderr, (
             f"the influence values of a source add up to 0, got {psi.sum():.3g} for {name!r}"
         )
 
@@ -216,30 +209,33 @@ def _check_purity(risk: RiskEstimator) -> None:
 
 
 def _check_orders(risk: RiskEstimator, draw: _Draw) -> None:
-    found = draw.estimated(risk)
+    before = draw.estimated(risk)
     for order in ([2, 0, 1], [1, 0, 2]):
-        turned = draw.sources(order).estimated(risk)
-        assert np.isclose(turned.value, found.value, rtol=1e-9), (
-            f"the order of the sources does not matter, got {found.value} and {turned.value}"
+        turned = draw.reordered(order).estimated(risk)
+        assert np.isclose(turned.value, before.value, rtol=1e-9), (
+            f"the order of the sources does not matter, got {before.value} and {turned.value}"
         )
     rng = np.random.default_rng(2)
-    values = [draw.shuffled(rng).estimated(risk).value for _ in range(20)]
+    values = []
+    for _ in range(20):
+        rows = [rng.permutation(len(x)) for x in draw.X]
+        values.append(draw.reordered(range(len(rows)), rows).estimated(risk).value)
     # Not exactly: the folds of a cross-fitted estimator are made of row numbers, which moves ours
     # by 0.1 standard errors here. Weighting rows by their position moves it by some 0.7.
-    moved = float(np.sqrt(np.mean((np.array(values) - found.value) ** 2)))
-    assert moved <= 0.3 * found.stderr, (
-        f"the order of the rows hardly matters, but it moves {found.value:.4g} by {moved:.2g}, "
-        f"with a standard error of {found.stderr:.2g}"
+    moved = float(np.sqrt(np.mean((np.array(values) - before.value) ** 2)))
+    assert moved <= 0.3 * before.stderr, (
+        f"the order of the rows hardly matters, but it moves {before.value:.4g} by {moved:.2g}, "
+        f"with a standard error of {before.stderr:.2g}"
     )
 
 
 def _check_units(risk: RiskEstimator, draw: _Draw) -> None:
-    found = draw.estimated(risk)
+    before_scaling = draw.estimated(risk)
     for unit in (7.0, 1e-3):
         scaled = replace(draw, losses=[unit * loss for loss in draw.losses]).estimated(risk)
         for what, before, after in (
-            ("risk", found.value, scaled.value),
-            ("standard error", found.stderr, scaled.stderr),
+            ("risk", before_scaling.value, scaled.value),
+            ("standard error", before_scaling.stderr, scaled.stderr),
         ):
             assert np.isclose(after, unit * before, rtol=1e-6), (
                 f"losses times {unit:g} give the {what} times {unit:g}, got {before:.4g} and "
@@ -270,9 +266,9 @@ def _check_truth(risk: RiskEstimator, *, corrects: bool) -> None:
     # Carlo error, and the bias of no correction is 40 of these.
     rng = np.random.default_rng(3)
     draws = [_shifted((1000, 1000, 1000), rng).estimated(risk) for _ in range(200)]
-    values = np.array([found.value for found in draws])
+    values = np.array([each.value for each in draws])
     # That of the rows: sites do not differ here, but a variance at a new site allows for it.
-    own = float(np.sqrt(np.mean([found.row_variance for found in draws])))
+    own = float(np.sqrt(np.mean([each.row_variance for each in draws])))
     spread = float(values.std(ddof=1))
     # The spread of 200 values is known to 5 to 10 %.
     assert 0.7 * spread < own < 1.5 * spread, (

@@ -38,20 +38,16 @@ def test_a_search_that_is_in_order():
     assert [check.name for check in checks] == [
         "better than a constant",
         "error can be estimated",
-        "no column gives the label away",
+        "label leakage",
         "overlap",
-        "within reach",
-        "risks agree",
+        "extrapolation",
+        "concept shift between sites",
+        "site heterogeneity",
         "no source decides alone",
         "enough sites and rows",
         "enough trials",
-        "same labels",
     ]
-    assert [check.level for check in checks] == ["ok"] * 7 + [
-        "caution",
-        "ok",
-        "ok",
-    ]  # three sources
+    assert [check.level for check in checks] == ["ok"] * 8 + ["caution", "ok"]  # three sources
     text = str(checks)
     assert text.count("Nothing to do.") >= 3
     assert max(map(len, text.splitlines())) <= 96
@@ -68,10 +64,12 @@ def test_a_search_that_is_in_order():
 def test_a_site_with_other_labels_is_named(settings, rng):
     checks = {check.name: check for check in fitted(rng, shift=1.5, **settings).checks()}
     between = "risk" not in settings  # the interval of the default includes it
-    assert checks["same labels"].level == ("caution" if between else "problem")
-    assert "labels at 'C' lie 1." in checks["same labels"].finding
-    assert "disagree about the risk" in checks["risks agree"].finding
-    assert (checks["risks agree"].level == "ok") == between
+    assert "disagree about the risk" in checks["site heterogeneity"].finding
+    assert (checks["site heterogeneity"].level == "ok") == between
+    assert ("concept shift between sites" in checks) == between
+    if between:
+        assert checks["concept shift between sites"].level == "caution"
+        assert "most at 'C'" in checks["concept shift between sites"].finding
 
 
 def test_an_oracle_assumes_nothing(rng):

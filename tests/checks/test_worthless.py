@@ -12,13 +12,13 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import Trust
+from shiftune.checks._label_shift import LabelShift, label_shift
 from shiftune.checks._of_data import _outside, _share, leakage_check, prevalence_check, reach_check
 from shiftune.checks._of_result import enough_check, skill_check, tail_share
 from shiftune.errors import DataWarning
 from shiftune.evaluate._fits import best_constant, constant_predictions
 from shiftune.evaluate._losses import loss_named
 from shiftune.problem import Site
-from shiftune.stability._label_shift import LabelShift, label_shift
 
 SITES = "TABCDEF"
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import numpy as np
@@ -12,11 +11,9 @@ import typer.testing
 from typer.testing import CliRunner
 
 import shiftune.report
-import shiftune.stability
 from shiftune._provenance import made_with
 from shiftune.cli import _tune, app
 from shiftune.cli._folder import ResultFolder, read_json, write_json
-from shiftune.stability import label_stability
 
 
 @pytest.fixture(autouse=True)
@@ -27,30 +24,6 @@ def _once_per_process(monkeypatch):
 
 
 typer_command, versions_and_code = cache(typer.main.get_command), cache(made_with)
-
-
-@pytest.fixture
-def every_check():
-    """For tests that need the whole report on a result; see `fewer_checks`."""
-
-
-@pytest.fixture(autouse=True)
-def _fewer_checks(request):
-    with nullcontext() if "every_check" in request.fixturenames else fewer_checks():
-        yield
-
-
-def stability_of_some_rows(sites, **options):
-    some = [site.take(np.arange(min(len(site), 30))) for site in sites]
-    return label_stability(some, **options)
-
-
-@contextmanager
-def fewer_checks():
-    """Test with a few rows whether labels are stable: with all of them it is 40 % of a run."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(shiftune.stability, "label_stability", stability_of_some_rows)
-        yield patched
 
 
 @pytest.fixture
@@ -77,7 +50,7 @@ def finished_runs(tmp_path_factory):
 
     def call(df):
         path = tmp_path_factory.mktemp("finished")
-        with fewer_checks() as patched:
+        with pytest.MonkeyPatch.context() as patched:
             patched.chdir(path)
             patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
             for label, model, other in (("cost", "ridge", "ill"), ("ill", "logistic", "cost")):
@@ -115,7 +88,7 @@ def finished_visits(tmp_path_factory):
     path = tmp_path_factory.mktemp("visits")
     visits_table().drop(columns="ill").to_csv(path / "visits.csv", index=False)
     args = "tune visits.csv --site ward --target A --label cost --model ridge --trials 2 --out run"
-    with fewer_checks() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.chdir(path)
         patched.setattr(shiftune.report, "save_report", save_report)
         done = CliRunner().invoke(app, args.split())

@@ -48,6 +48,6 @@ def test_the_demonstration(tmp_path, monkeypatch, methods):
 def test_the_model_is_one_that_is_there(monkeypatch, installed):
     monkeypatch.setattr(demo, "find_spec", lambda name: object() if installed else None)
     model, space = demo.demo_model(demo.demo_problem(20))
-    assert type(model[-1]).__name__.startswith("LGBM" if installed else "HistGradient")
+    assert type(model[-1]).__name__.startswith("Boosted" if installed else "HistGradient")
     trees = "model__n_estimators" if installed else "model__max_iter"
     assert space[trees].high == demo.MOST_TREES  # type: ignore[attr-defined]

@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 import shiftune.report
@@ -33,7 +32,7 @@ def finished(tmp_path_factory):
     table = pd.DataFrame({"ward": np.repeat(["A", "B", "C"], 30), "age": rng.normal(50, 8, 90)})
     table["cost"] = 3 * table["age"] + rng.normal(size=90)
     table.to_csv(folder / "visits.csv", index=False)
-    with fewer_checks() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(shiftune.report, "save_report", lambda result, path, **_: path.touch())
         patched.chdir(folder)
         call(COMMAND)

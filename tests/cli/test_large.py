@@ -23,11 +23,10 @@ def test_a_sample_is_drawn_and_stated(visits, tune, run, folder):
     stated = "120 of 240 rows are read, drawn at random: at most 30 of a site"
     assert stated in shown
     assert "predictions.csv has the 30 rows of A that were read" in shown
-    assert "would be about" in shown
+    assert "times as large at the largest site" in shown
     assert stated in Path("run/model-card.md").read_text()
     best = json.loads(Path("run/best.json").read_text())
     assert best["sample"]["rows_drawn"] == 120
-    assert 0.5 < best["sample"]["stderr_of_all_rows"] / best["risk"]["stderr"] < 1
     predicted = pd.read_csv("run/predictions.csv", dtype={"case": str})
     assert len(predicted) == 30
     assert predicted["case"].tolist() == visits["case"].iloc[predicted["row"]].tolist()

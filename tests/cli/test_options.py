@@ -17,11 +17,11 @@ from shiftune.cli._options import TuneOptions, named, taking
 from shiftune.errors import StorageError
 
 FILES = {"data": Path("v.csv")}
-BASE = TuneOptions(**FILES, site="ward", target="A", label="cost", model=["ridge"])
+BASE = TuneOptions(**FILES, site="ward", target=["A"], label="cost", model=["ridge"])
 # A value other than the default for every field that is saved.
 OTHERS = {
     "site": "clinic",
-    "target": "B",
+    "target": ["A", "B"],
     "label": "ill",
     "model": ["knn", "svm"],
     "task": "regression",

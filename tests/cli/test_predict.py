@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.conftest import fewer_checks
 from typer.testing import CliRunner
 
 from shiftune import load_model
 from shiftune.cli import app
-from shiftune.cli._folder import ResultFolder, read_json, write_json
+from shiftune.cli._folder import ResultFolder, fingerprint, read_json, write_json
 from shiftune.errors import DataWarning, ProblemError
+from shiftune.models import save_model
 from shiftune.tables import _files
 
 ROWS = 40
@@ -79,7 +79,7 @@ def expected(finished):
     """Predictions of the costs of the new rows."""
     new_rows().to_csv(finished / "new.csv", index=False)
     paths = [str(finished / name) for name in ("cost", "new.csv")]
-    with fewer_checks() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ResultFolder, "can_report", staticmethod(lambda: False))
         done = CliRunner().invoke(app, ["predict", *paths])
     return pd.read_csv(io.StringIO(done.stdout), dtype={"case": str})
@@ -250,6 +250,7 @@ def test_the_last_update_predicts(results, run, predicted, finished):
     np.testing.assert_allclose(found["prediction"], updated["prediction"])
     best = results / "cost" / "best.json"
     write_json(best, read_json(best) | {"params": {"alpha": 3.0}})
+    save_model(load_model("cost/model.skops"), "cost/model", mark=fingerprint(read_json(best)))
     found, notes = predicted(new_rows())
     before = pd.read_csv("cost/predictions.csv")
     np.testing.assert_allclose(found["prediction"], before["prediction"])
@@ -261,6 +262,17 @@ def test_mistakes(results, run):
     assert "holds no result" in run("predict", ".", "new.csv", code=2).output
     assert "did you mean new.csv" in run("predict", "cost", "nwe.csv", code=2).output
     assert "one of .csv " in run("predict", "cost", "new.csv", "--out", "x", code=2).output
+
+
+def test_a_model_that_is_not_the_one_of_the_result(results, finished, run):
+    """It would predict something."""
+    (results / "cost").unlink()
+    shutil.copytree(finished / "cost", results / "cost")
+    new_rows().to_csv("new.csv", index=False)
+    shutil.copy(finished / "ill" / "model.skops", "cost/model.skops")
+    message = flat(run("predict", "cost", "new.csv", code=2))
+    assert "cost/model.skops is the model of another result" in message
+    assert "shiftune report cost writes it again" in message
 
 
 def test_files_of_the_user_are_kept(results, run):

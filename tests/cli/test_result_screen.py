@@ -55,6 +55,7 @@ def best():
         "params": {"alpha": 0.5},
         "members": [{"model": "linear"}, {"model": "linear"}],
         "risk": {"fallback": ""},
+        "column_importance": None,
         "labels": {"updated": None, "worth": [{}], "obstacle": ""},
         "model_file": "model.skops",
     }

@@ -69,16 +69,13 @@ def test_threshold_for_a_specificity(new_site):
     assert 0.8 <= chosen.metrics.loc["specificity", "estimate"] < 0.86
 
 
-def test_threshold_for_net_benefit_allows_for_miscalibration(new_site):
-    """One would act at a true risk of 0.6, which is predicted as expit((logit 0.6 - A) / B)."""
-    chosen = threshold_for(new_site, net_benefit=0.6)
-    assert chosen.threshold == pytest.approx(expit((logit(0.6) - A) / B), abs=0.08)
-    assert chosen.metrics.loc["net_benefit", "estimate"] > 0
-
-
 @pytest.mark.parametrize(
     ("wishes", "words"),
-    [({}, "give one of"), ({"sensitivity": 7}, "between 0 and 1, got 7")],
+    [
+        ({}, "give either"),
+        ({"sensitivity": 0.8, "specificity": 0.8}, "give either"),
+        ({"sensitivity": 7}, "between 0 and 1, got 7"),
+    ],
 )
 def test_mistakes(new_site, wishes, words):
     with pytest.raises(SettingsError, match=words):

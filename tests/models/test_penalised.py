@@ -11,7 +11,7 @@ from optuna.distributions import IntDistribution
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from shiftune.models import TableSize, _penalised, ready_model
@@ -52,6 +52,13 @@ def test_degree_1_is_ridge_and_logistic_regression(data):
     np.testing.assert_allclose(own, logistic.fit(X, y > 0).predict_proba(X), atol=2e-3)
 
 
+class PlainClassifier(ProductsClassifier):
+    """Of the columns as they are."""
+
+    def _features(self, rows, columns):
+        return FunctionTransformer(), columns
+
+
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("columns", [3, 60])
@@ -64,7 +71,7 @@ def test_logistic_fits_end_at_the_minimum(rng, monkeypatch, alpha, classes, colu
     X[:, 2] *= 100
     exact = LogisticRegression(C=1 / alpha, tol=1e-12, solver="newton-cholesky").fit(X, y, weights)
     monkeypatch.setitem(_penalised._OPTIONS, "gtol", 1e-9)
-    own = _penalised._logistic(X, y, alpha, weights)
+    own = PlainClassifier(alpha).fit(X, y, weights)
     np.testing.assert_allclose(own.predict_proba(X), exact.predict_proba(X), atol=1e-4)
 
 
@@ -134,17 +141,13 @@ def test_the_size_of_the_table_limits_what_models_cost():
     beyond = ready_model("linear", "regression", None, size=TableSize(500, 5, 0.3))
     assert "degree" not in beyond.space
     assert beyond.bare.degree == 1
-    trees = ready_model("extra_trees", "regression", None, size=TableSize(100_000, 20)).bare
-    assert (trees.bootstrap, trees.max_samples) == (True, 5000)
-    trees = ready_model("extra_trees", "regression", None, size=TableSize(5000, 20)).bare
-    assert not trees.bootstrap
-    for rows, most in ((500, 1000), (5000, 200), (1_000_000, 200)):
+    for rows, classes, most in ((200, 0, 500), (500, 2, 300), (500, 3, 100), (10**6, 0, 100)):
         boosted = ready_model(
-            "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20)
+            "hist_gradient_boosting", "regression", None, size=TableSize(rows, 20, classes=classes)
         )
-        trees = boosted.space["max_iter"]
-        assert isinstance(trees, IntDistribution)
-        assert trees.high == min(most, 500)
+        rounds = boosted.space["max_iter"]
+        assert isinstance(rounds, IntDistribution)
+        assert rounds.high == most
     knn = ready_model("knn", "regression", None, size=TableSize(30, 2))
     assert knn.space["n_neighbors"] == IntDistribution(1, 15, log=True)
 

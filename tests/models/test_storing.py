@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import pickle
+import re
 import zipfile
 from contextlib import suppress
 
@@ -13,6 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import Ridge
 
 from shiftune import load_model
@@ -143,6 +149,149 @@ def test_damaged_files_are_one_kind_of_error(tmp_path):
             load_model(path)
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(StorageError):
+        load_model(path)
+
+
+def rewritten(path, change):
+    """Change the entries of a stored model, with the right checksums."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    change(entries)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+
+
+def arrays_changed(field, change):
+    """Return a change of the structured arrays with some field."""
+
+    def changed(entries):
+        for name in [name for name in entries if name.endswith(".npy")]:
+            array = np.load(io.BytesIO(entries[name]))
+            if field in (array.dtype.names or ()):
+                change(array)
+                out = io.BytesIO()
+                np.save(out, array)
+                entries[name] = out.getvalue()
+
+    return changed
+
+
+def far(nodes):
+    nodes["left_child"][0] = nodes["right_child"][0] = 2**40
+
+
+def endless(nodes):
+    nodes["left_child"][1:] = nodes["right_child"][1:] = 0
+
+
+def beyond(nodes):
+    nodes["feature"][0] = 2**20
+
+
+@pytest.mark.parametrize("change", [far, endless, beyond])
+@pytest.mark.parametrize("model", [RandomForestClassifier, GradientBoostingRegressor])
+def test_trees_that_lead_nowhere(tmp_path, model, change):
+    """Their prediction would end the process, or never end."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    path = save_model(model(n_estimators=2).fit(X, X[:, 0] > 0), tmp_path / "model")
+    rewritten(path, arrays_changed("left_child", change))
+    with pytest.raises(StorageError, match=r"model.skops is damaged.*a tree"):
+        load_model(path)
+
+
+def test_trees_of_a_forest_of_other_columns(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    model = RandomForestRegressor(n_estimators=2).fit(X[:, :2], X[:, 0])
+    model.estimators_ = RandomForestRegressor(n_estimators=2).fit(X, X[:, 4]).estimators_
+    with pytest.warns(DataWarning, match="a tree is of other columns"):
+        save_model(model, tmp_path / "model")
+
+
+def lightgbm_text(tmp_path, change):
+    """Store a model of LightGBM whose text was changed."""
+    lightgbm = pytest.importorskip("lightgbm")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    options = {"n_estimators": 2, "num_leaves": 5, "min_child_samples": 5, "verbosity": -1}
+    model = lightgbm.LGBMRegressor(**options, n_jobs=1).fit(X, X[:, 0])
+    path = save_model(model, tmp_path / "model")
+
+    def changed(entries):
+        text = json.dumps(json.dumps(model.booster_.model_to_string()))[1:-1]
+        schema = entries["schema.json"].decode()
+        assert text in schema
+        new = json.dumps(json.dumps(change(model.booster_.model_to_string())))[1:-1]
+        entries["schema.json"] = schema.replace(text, new).encode()
+
+    rewritten(path, changed)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ("left_child=.*", "left_child=99999 0 0 0"),
+        ("right_child=.*", "right_child=0 0 0 0"),
+        ("split_feature=.*", "split_feature=7 0 0 0"),
+        ("num_leaves=.*", "num_leaves=6"),
+        ("leaf_value=.*", "leaf_value=1 2 3"),
+        ("threshold=.*", "threshold=0 0 0 x"),
+        ("num_cat=0", "num_cat=1"),
+        ("decision_type=.*", "decision_type=1 1 1 1"),
+        ("tree_sizes=.*", "tree_sizes=600 10"),
+        ("num_class=1", "num_class=3"),
+        ("num_tree_per_iteration=1", "num_tree_per_iteration=0"),
+        ("max_feature_idx=1", "max_feature_idx=0"),
+        ("num_leaves=", "left_child=1 2 3 4\\nnum_leaves="),
+    ],
+)
+def test_text_that_lightgbm_could_not_read(tmp_path, line, other):
+    """It would end the process."""
+
+    def change(text):
+        new, count = re.subn(f"(?m)^{line}", other, text, count=1)
+        assert count == 1
+        if "tree_sizes" in line:
+            return new
+        trees = re.split(r"(?=Tree=\d)", new.partition("end of trees")[0])[1:]
+        return re.sub("tree_sizes=.*", f"tree_sizes={' '.join(str(len(t)) for t in trees)}", new)
+
+    path = lightgbm_text(tmp_path, change)
+    with pytest.raises(StorageError, match=r"model.skops is damaged"):
+        load_model(path)
+
+
+def test_a_trusted_type_is_built_from_its_state_and_never_called(tmp_path):
+    """LightGBM's would read a file of another name."""
+    node = {
+        "__class__": "Booster",
+        "__module__": "lightgbm.basic",
+        "__loader__": "ConstructorFromReduceNode",
+        "content": {**LIST, "content": []},
+        "protocol": 2,
+    }
+    path = tmp_path / "model.skops"
+    path.write_bytes(crafted(json.dumps(node)))
+    with pytest.raises(StorageError, match=r"lightgbm.basic.Booster is called"):
+        load_model(path)
+
+
+def test_the_text_that_was_checked_is_the_one_that_is_read(tmp_path):
+    """skops builds one of the nodes that have the same number, which may be another."""
+
+    def changed(entries):
+        schema = json.loads(entries["schema.json"])
+        state = schema["content"]["content"]["_Booster"]["content"]
+        other = json.loads(json.dumps(state))
+        other["content"]["_handle"]["content"] = '"tree"'
+        other["content"]["_handle"]["__id__"] = 5
+        schema["content"]["content"] = {"first": other, **schema["content"]["content"]}
+        entries["schema.json"] = json.dumps(schema).encode()
+
+    path = lightgbm_text(tmp_path, lambda text: text)
+    load_model(path)
+    rewritten(path, changed)
+    with pytest.raises(StorageError, match="two texts"):
         load_model(path)
 
 

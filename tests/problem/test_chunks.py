@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from optuna.distributions import FloatDistribution
-from sklearn.linear_model import LogisticRegression
 
-from shiftune import ShiftProblem, ShiftSearch
-from shiftune.errors import DataWarning, ProblemError, SearchWarning
+from shiftune import ShiftProblem
+from shiftune.errors import DataWarning, ProblemError
 from shiftune.problem._large import read_sampled
 from shiftune.problem._table import TableSettings
 from shiftune.tables import SiteFiles, _files
@@ -106,18 +104,6 @@ def test_a_problem_of_a_sample_says_so(df, tmp_path):
     assert same.fingerprint() == problem.fingerprint()
 
 
-def test_the_result_compares_its_standard_error_with_that_of_all_rows(df):
-    sampled = {**ROLES, "most_rows": 350, "features": ["x"]}
-    problem = ShiftProblem.from_large(df, **sampled, task="classification")
-    search = ShiftSearch(LogisticRegression(), {"C": FloatDistribution(0.1, 1)}, n_trials=1)
-    with pytest.warns(SearchWarning, match="would be about"):
-        search.fit(problem)
-    (note,) = (note for note in search.result_.notes if "with all rows" in note)
-    now, more = (float(word) for word in note.split() if word[0].isdigit())
-    assert now == pytest.approx(search.risk_.stderr, rel=0.01)
-    assert 0.3 * now < more < now
-
-
 def test_all_labels_of_the_target_are_read(df, tmp_path, monkeypatch):
     """The labelled rows are unusual; the target's rows are a plain draw, all the same."""
     monkeypatch.setattr(_files, "ROWS_AT_ONCE", 70)
@@ -173,14 +159,7 @@ def test_rows_without_label_are_not_drawn(df, tmp_path, monkeypatch):
             {"target": "B", "target_labels": "use", "missing_labels": "drop", "most_rows": 50},
             "50 labelled rows, .* a draw of 50 rows has no room for others",
         ),
-        (
-            {
-                "data": pd.DataFrame({"site": list("BB"), "y": None}),
-                "missing_labels": "drop",
-                "most_rows": 1,
-            },
-            "the table has no row with a label",
-        ),
+        ({"target": "E", "most_rows": 300}, "no site 'E'"),
     ],
 )
 def test_errors_name_what_to_do(df, change, words):
@@ -236,17 +215,6 @@ def test_no_sample_where_only_rows_without_labels_are_left_out(df):
         problem = ShiftProblem.from_large(df, **ROLES, most_rows=600, missing_labels="drop")
     assert problem.sample is None
     assert sum(len(site) for site in problem.sources) == 400
-
-
-@pytest.mark.parametrize("risk", ["adjusted", "naive"])
-def test_a_sample_with_labelled_rows_of_the_target(df, risk):
-    df.loc[df.index[df["site"] == "A"][:12], "y"] = [0.0, 1.0] * 6
-    problem = ShiftProblem.from_large(df, **ROLES, most_rows=400, target_labels="use")
-    options = {"n_trials": 1, "progress": False, "final": "best"}
-    search = ShiftSearch(LogisticRegression(), {"C": [1.0]}, risk=risk, **options)
-    with pytest.warns(SearchWarning, match="a sample was drawn"):
-        search.fit(problem)
-    assert 0 < search.result_.stderr_of_all_rows < search.risk_.stderr
 
 
 @pytest.mark.slow

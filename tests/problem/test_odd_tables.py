@@ -12,8 +12,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from shiftune import ShiftProblem, ShiftSearch, spaces
+from shiftune.checks._label_shift import label_shift
 from shiftune.errors import DataError, ProblemError, SearchWarning
-from shiftune.stability._label_shift import label_shift
 
 
 def sites(n: int = 20) -> pd.DataFrame:

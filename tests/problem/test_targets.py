@@ -54,6 +54,14 @@ def test_one_target_in_a_list_is_the_target():
     assert problem.fingerprint() == of(table("A"), "A").fingerprint()
 
 
+def test_the_fingerprint_has_the_site_of_every_row():
+    df = table()
+    one, other = of(df, ["A", "E"]), of(df, ["E", "A"])
+    assert one.fingerprint() == other.fingerprint()
+    swapped = of(df.replace({"shop": {"A": "E", "E": "A"}}), ["A", "E"])
+    assert swapped.fingerprint() != one.fingerprint()
+
+
 def test_a_site_may_be_called_unlabelled():
     df = table("E").replace({"shop": {"A": "unlabelled"}})
     problem = of(df, "unlabelled", missing_labels="drop")

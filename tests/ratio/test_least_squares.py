@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 
 from shiftune.datasets import GaussianSites
 from shiftune.errors import ProblemError
-from shiftune.ratio import ULSIF, _least_squares
-from shiftune.ratio._least_squares import KernelSums, _solve
+from shiftune.ratio import ULSIF, _density
+from shiftune.ratio._density import KernelSums, _solve
 
 SIGMAS = 10.0 ** np.linspace(-1, 1, 5)
 LAMBDAS = 10.0 ** np.linspace(-3, 1, 5)
@@ -97,7 +97,7 @@ class TestCrossValidation:
         """J of the chosen pair, computed row by row on the same folds, is the lowest."""
         sites = GaussianSites([[0.0], [0.8]])
         target, source = draw(sites, 300)
-        monkeypatch.setattr(_least_squares, "CHUNK", 37)  # folds and chunks do not line up
+        monkeypatch.setattr(_density, "CHUNK", 37)  # folds and chunks do not line up
         ratio = ULSIF(bandwidths=SIGMAS, penalties=LAMBDAS, scale=False, n_centers=40)
         ratio.fit(target, [source])
         order = np.random.default_rng(0).permutation(300)
@@ -127,7 +127,7 @@ class TestCrossValidation:
     def test_chunks_do_not_matter(self, monkeypatch):
         target, source = draw(GaussianSites([[0.0, 0.0], [0.5, 0.5]]), 500)
         (whole,) = ULSIF().fit(target, [source]).weights([source])
-        monkeypatch.setattr(_least_squares, "CHUNK", 13)
+        monkeypatch.setattr(_density, "CHUNK", 13)
         (pieces,) = ULSIF().fit(target, [source]).weights([source])
         np.testing.assert_allclose(whole, pieces, rtol=1e-7)
 

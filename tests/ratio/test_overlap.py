@@ -10,7 +10,6 @@ from shiftune.datasets import GaussianSites
 from shiftune.ratio import (
     ClassifierRatio,
     Guard,
-    KnownRatio,
     diagnose,
     effective_rows,
     uncovered_shares,
@@ -109,10 +108,6 @@ class TestDiagnose:
         mine = ClassifierRatio()
         problem.diagnose(mine)
         assert not hasattr(mine, "n_sources_")
-
-    def test_known_ratio(self, problem):
-        table = diagnose(problem, KnownRatio([lambda X: np.ones(len(X))] * 3))
-        assert (table["ess"] == table["n"]).all()
 
 
 class TestOrder:

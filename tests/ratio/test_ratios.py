@@ -17,7 +17,6 @@ from shiftune.ratio import (
     ULSIF,
     ClassifierRatio,
     EncodedRatio,
-    KnownRatio,
     ratio_named,
 )
 from shiftune.rows import RowEncoder
@@ -178,31 +177,6 @@ def test_far_dates():
     frame = pd.DataFrame({"d": pd.Series(["9999-12-31", "2020-01-01"]).astype("datetime64[us]")})
     numbers = RowEncoder().fit([frame]).transform(frame)
     assert numbers[0, 0] > numbers[1, 0]
-
-
-class TestKnown:
-    def test_rows_reach_the_function_as_they_are(self, hospitals):
-        ratio = KnownRatio([lambda X: np.where(X["ward"] == "icu", 2.0, 0.5)])
-        X = hospitals[["ward", "age"]]
-        (w,) = ratio.fit(X, [X]).weights([X])
-        np.testing.assert_array_equal(w, np.where(hospitals["ward"] == "icu", 2.0, 0.5))
-
-    @pytest.mark.parametrize(
-        ("function", "message"),
-        [
-            (lambda X: np.ones((len(X), 1)), "one per row"),
-            (lambda X: -np.ones(len(X)), ">= 0"),
-            (lambda X: np.full(len(X), np.nan), "finite"),
-        ],
-    )
-    def test_checked(self, function, message):
-        X = np.zeros((4, 1))
-        with pytest.raises(ProblemError, match=message):
-            KnownRatio([function]).fit(X, [X]).weights([X])
-
-    def test_one_per_source(self):
-        with pytest.raises(ProblemError, match="1 known ratios for 2 sources"):
-            KnownRatio([len]).fit(np.zeros((4, 1)), [np.zeros((4, 1))] * 2)
 
 
 class TestErrors:

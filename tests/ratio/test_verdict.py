@@ -1,4 +1,4 @@
-"""Verdicts have words that fit into a table, and survive JSON."""
+"""Verdicts have words that fit into a table."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from shiftune.risk import RiskEstimate, estimate
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_words_fit_into_a_table_and_records_into_json(reason):
+def test_words_fit_into_a_table(reason):
     verdict = Verdict(reason, 0.123456)
     words = "doubtful: " * (reason.level is Level.PROBLEM) + reason.value[1]
     assert len(words) <= 30  # fits beside the other columns of `shiftune diagnose`
     assert str(verdict).startswith(reason.value[1])
     assert len(str(verdict)) <= 50  # pandas cuts what is longer
-    assert Verdict.from_record(json.loads(json.dumps(verdict.to_record()))) == verdict
 
 
 def test_a_stored_estimate_keeps_its_verdicts(rng):
     losses = [rng.exponential(size=100) for _ in range(2)]
     risk = estimate(losses, [np.ones(100), np.full(100, 1e-9)], names=["B", "C"])
-    assert [why and why.reason for why in risk.left_out] == [None, Reason.NO_TARGET_LIKE_ROWS]
+    assert risk.left_out == ("", "no target-like rows: mean weight 1e-09")
     back = RiskEstimate.from_record(json.loads(json.dumps(risk.to_record())))
     assert back.left_out == risk.left_out
-    assert back.sources["left_out"].to_list() == risk.sources["left_out"].to_list()

@@ -87,7 +87,8 @@ def test_the_lowest_and_highest_of_many_rows():
 
 
 def test_distances_fit_into_small_cells():
-    assert [figures._two_digits(0.043), figures._two_digits(0.999)] == [".04", "1"]
+    (axes,) = figures.shifts(pd.DataFrame({"B": [0.043, 0.999]}, index=["x", "y"])).axes
+    assert sorted(text.get_text() for text in axes.texts) == [".04", "1"]
 
 
 class TestForest:
@@ -95,7 +96,7 @@ class TestForest:
         losses = [rng.exponential(size=300) for _ in range(3)]
         wild = np.where(np.arange(300) < 4, 250.0, 5.0)
         risk = estimate(losses, [np.ones(300), np.ones(300), wild], names=["B", "C", "wild"])
-        table = risk.sources_with_intervals()
+        table = risk.sources
         assert table["left_out"].astype(bool).to_list() == [False, False, True]
         figure = figures.forest(risk)
         (axes,) = figure.axes
@@ -120,27 +121,22 @@ class TestForest:
     def test_every_source_has_its_own_degrees_of_freedom(self, rng):
         losses = [rng.exponential(size=n) for n in (300, 12)]
         risk = estimate(losses, [np.ones(300), rng.exponential(size=12)], names=["B", "few"])
-        for level in (0.5, 0.95):
-            (used, *_) = figures.forest(risk, level).axes[0].containers
-            expected = [
-                student(max(row["ess"] - 1, 1), row["estimate"], row["stderr"]).interval(level)[1]
-                for _, row in risk.sources[::-1].iterrows()
-            ]
-            np.testing.assert_allclose(intervals(used)[:, 1], expected)
+        (used, *_) = figures.forest(risk).axes[0].containers
+        expected = [
+            student(max(row["ess"] - 1, 1), row["estimate"], row["stderr"]).interval(0.95)[1]
+            for _, row in risk.sources[::-1].iterrows()
+        ]
+        np.testing.assert_allclose(intervals(used)[:, 1], expected)
 
     def test_one_effective_row_has_one_degree_of_freedom(self):
         risk = estimate([[1.0, 2.0, 4.0]], [[1.0, 1e-9, 1e-9]], "unbiased", guard=False)
-        low, high = risk.sources_with_intervals()[["low", "high"]].iloc[0]
+        low, high = risk.sources[["low", "high"]].iloc[0]
         half = student(1).ppf(0.975) * risk.sources["stderr"].iloc[0]
         np.testing.assert_allclose([low, high], risk.estimates[0] + half * np.array([-1, 1]))
 
     def test_no_errors(self):
         figure = figures.forest(estimate([np.zeros(9)], method="naive"))
         assert figure.axes[0].get_xlim() == (-0.05, 0.05)
-
-    def test_level(self):
-        with pytest.raises(ProblemError, match="level"):
-            figures.forest(estimate([np.arange(9.0)], method="naive"), 95)
 
 
 class TestHistory:
@@ -255,9 +251,9 @@ class TestTargets:
     @pytest.mark.parametrize("n", [3, 24, 25, 1000])
     def test_every_target_is_on_one_axis(self, n):
         table = self.table(n)
-        figure = figures.targets(table, [1.0, 2.0])
+        figure: Any = figures.targets(table, [1.0, 2.0])
         (axes,) = figure.axes
-        marks = {line.get_label(): line.get_xdata() for line in axes.lines}
+        marks: dict[Any, Any] = {line.get_label(): line.get_xdata() for line in axes.lines}
         assert sorted(marks.pop("a source")) == [1.0, 2.0]
         for verdict, risks in marks.items():
             assert sorted(risks) == sorted(table.loc[table["verdict"] == verdict, "risk"])

@@ -147,7 +147,7 @@ class TestContent:
         assert "weighted by how typical" not in outline.text.partition("The sites")[0]
         assert "left out" not in outline.text
         assert "doubtful: few target-like rows" in outline.text
-        own = hostile_search.risk_.sources_with_intervals().to_dict("index")["2024"]
+        own = hostile_search.risk_.sources.to_dict("index")["2024"]
         shown = with_interval(own["estimate"], (own["low"], own["high"]))
         assert f"2024 {shown} 25 % {own['n']} " in outline.text
 

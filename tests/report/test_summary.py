@@ -118,6 +118,16 @@ class TestPicture:
         words = _wording.figure_in_words(rmse)
         assert first["says"] == f"{words[0]} ({words[1]})"
 
+    def test_it_shows_what_can_be_estimated(self, result):
+        rmse, r2, loss = summary(result)["figures"]
+        assert [each["constant"] is None for each in (rmse, r2, loss)] == [False, True, False]
+        for figures, title in (
+            ([rmse | {"estimable": False}, r2, loss], "squared error"),
+            ([rmse | {"estimable": False}, r2], "RMSE"),
+            ([rmse | {"value": None}, r2], "R2"),
+        ):
+            assert _summary._picture(result, figures)["title"] == title
+
     def test_plain_cross_validation_knows_the_sites(self):
         """A column gives the site away, and with it the site's level."""
         rng = np.random.default_rng(0)
@@ -192,7 +202,11 @@ class TestIntervalsThatSayNothing:
         assert NOT_ESTIMABLE in document["verdict"]["reason"]
         for name, text in written(document).items():
             assert NOT_ESTIMABLE in text, name
-        row = document["picture"]["rows"][0]
+        (brier,) = (metric for metric in document["metrics"] if metric["name"] == "brier")
+        assert brier["constant"] < 0.25
+        assert brier["estimable"] == (brier["high"] <= 3 * brier["constant"])
+        picture = _summary._picture(search.result_, [unknown[0]])
+        row = picture["rows"][0]
         assert (row["values"], row["low"], row["says"]) == ([], None, "cannot be estimated")
         (check,) = (c for c in document["checks"] if c["name"] == "error can be estimated")
         assert check["advice"].startswith("Add sites")
@@ -270,9 +284,6 @@ def test_effects_of_updates():
 def test_a_value_at_the_end_of_its_range():
     searched = _summary._searched(FloatDistribution(1e-4, 1e3, log=True), 990.0)
     assert searched == "0.0001 to 1000, log; chosen at its end"
-    assert _summary._span([0.3, 0.01, 0.1]) == "0.01 to 0.3"
-    assert _summary._span([5, 5]) == "5"
-    assert _summary._span(["a", "b", "a"]) == "a, b"
 
 
 # ---------------------------------------------------------------- the four templates

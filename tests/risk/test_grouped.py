@@ -85,10 +85,10 @@ def test_sources_have_intervals_by_group_and_agree():
     for own in grouped_losses(rng, k, groups, (200,)):
         of_rows = estimator(list(own))
         risk = by_group(of_rows, codes(k, groups)).condensed()
-        table = risk.sources_with_intervals(0.9)
+        table = risk.sources
         inside.append(((table["low"] <= 5) & (table["high"] >= 5)).mean())
         p_values.append([heterogeneity_of(each).p_value < 0.05 for each in (of_rows, risk)])
-    assert np.mean(inside) == pytest.approx(0.9, abs=0.025)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
     of_rows, of_groups = np.mean(p_values, axis=0)
     assert of_rows > 0.5
     assert of_groups < 0.1

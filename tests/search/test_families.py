@@ -115,10 +115,10 @@ class TestBudget:
 
 class TestNames:
     def test_columns_of_all_kinds(self, visits):
-        search = make(["logistic", "kernel", "extra_trees"], n_trials=5).fit(visits)
+        search = make(["logistic", "kernel", "knn"], n_trials=5).fit(visits)
         assert (search.trials_["state"] == "COMPLETE").all()
         assert search.trials_["model"].tolist()[:4] == [
-            "logistic", "kernel", "extra_trees", "logistic",
+            "logistic", "kernel", "knn", "logistic",
         ]  # fmt: skip
         assert search.predict_proba(visits.target.X).shape == (40, 2)
         assert is_classifier(search)

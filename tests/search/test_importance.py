@@ -276,3 +276,17 @@ def test_results_have_it_once_it_is_computed(rng):
 def test_a_search_that_cannot_estimate_it_does_not_begin(rng):
     with pytest.raises(SettingsError, match="importance_timeout= needs risk='adjusted'"):
         searched(linear(rng, k=3, n=40), risk="naive", importance_timeout=60)
+
+
+def test_targets_share_the_fits(rng):
+    """Of several targets, the second costs no fit, and has what a search for it alone has."""
+    df = pd.DataFrame(rng.normal(size=(300, 2)), columns=["x", "z"])
+    df["y"], df["site"] = df["x"] + rng.normal(size=300), np.repeat(list("ABCDEF"), 50)
+    df.loc[df["site"].isin(["A", "B"]), "y"] = np.nan
+    roles = {"site": "site", "label": "y"}
+    search = searched(ShiftProblem.from_frame(df, target=["A", "B"], **roles))
+    a, b = search.at("A"), search.at("B")
+    assert a.importance() is not b.importance()
+    assert a.result_.fold_models is b.result_.fold_models is search.result_.fold_models
+    alone = searched(ShiftProblem.from_frame(df[df["site"] != "A"], target="B", **roles))
+    pd.testing.assert_frame_equal(b.importance(), alone.importance())

@@ -8,11 +8,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from shiftune import ShiftProblem, ShiftSearch
-from shiftune.errors import DataError, SettingsError
-from shiftune.search._targets import shares
+from shiftune.errors import DataError, DataWarning, SearchWarning, SettingsError
+from shiftune.search._targets import label_plan, shares
 
 SPACE = {"alpha": (1e-3, 10.0, "log")}
 TARGETS = ["A", "F"]
@@ -198,19 +200,34 @@ def test_new_categories_are_special(df):
     assert "kind: 100 % new" in searched(problem_of(odd, TARGETS)).targets_.loc["A", "special"]
 
 
-@pytest.mark.parametrize("options", [{"risk": "variance_reduced"}, {"risk": "naive"}])
-def test_estimators_for_one_target_are_refused(df, options):
+@pytest.mark.parametrize(
+    "options", [{"risk": "variance_reduced"}, {"risk": "naive"}, {"training_weights": "importance"}]
+)
+def test_estimators_for_one_target_have_a_search_each(df, options):
+    problem = problem_of(df.drop(columns="kind"), TARGETS)
+    settings = {"estimator": Ridge(), "space": SPACE, "n_trials": 3} | options
+    with pytest.warns(SearchWarning, match=r"for one target, so .* each of the 2 has a search"):
+        search = ShiftSearch(**settings).fit(problem)
+    own = searched(problem.at("F"), n_trials=3, **options)
+    assert search.at("F").risk_.value == own.risk_.value
+    assert search.at("F").best_params_ == own.best_params_
+    assert set(search.targets_.index) == set(TARGETS)
+    assert search.targets_.loc["F", "risk"] == own.risk_.value
+    for name in ("risk_", "trials_", "predictor_"):
+        with pytest.raises(NotFittedError, match=r"at\(site\), with 'A' and 'F'"):
+            getattr(search, name)
+    with pytest.raises(DataError, match="did you mean 'F'"):
+        search.at("f")
+    assert search.fit(problem.at("A")).problem_.target.name == "A"
+    with pytest.raises(SettingsError, match=r"for one target.*problem\.at\(site\)"):
+        search.at("B")
+
+
+def test_searches_of_one_target_share_no_storage(df, tmp_path):
     problem = problem_of(df, TARGETS)
-    with pytest.raises(SettingsError, match=r"a search per target"):
-        searched(problem, **options)
-    with pytest.raises(SettingsError, match=r"problem\.at\(site\)"):
-        searched(problem.at("A"), **options).at("B")
-
-
-def test_training_weights_are_for_one_target(df):
-    numbers = df.drop(columns="kind")
-    with pytest.raises(SettingsError, match="training_weights"):
-        searched(problem_of(numbers, TARGETS), training_weights="importance")
+    with pytest.raises(SettingsError, match="a search per target"):
+        searched(problem, risk="naive", storage=tmp_path / "study.journal")
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_sources_are_too_few_to_spare_one(df):
@@ -219,11 +236,29 @@ def test_two_sources_are_too_few_to_spare_one(df):
         search.at("B")
 
 
-def test_results_of_targets_can_be_pickled_and_reported(search, tmp_path):
-    found = pickle.loads(pickle.dumps(search.at("F")))
-    assert found.risk_.value == search.at("F").risk_.value
-    page = found.report(tmp_path / "f.html").read_text()
-    assert "sales at F" in page
+@pytest.mark.parametrize("site", ["F", "B"])
+def test_a_target_has_all_that_a_result_has(search, site, tmp_path):
+    found = search.at(site)
+    loaded = pickle.loads(pickle.dumps(found))
+    assert loaded.risk_.value == found.risk_.value
+    assert loaded.at("A").risk_.value == search.at("A").risk_.value
+    assert f"sales at {site}" in found.report(tmp_path / "page.html").read_text()
+    assert f"sales at {site}" in found.model_card(tmp_path / "card.md").read_text()
+    document = found.summary()
+    assert (document["target"], document["target_rows"]) == (site, N)
+    assert set(found.importance().index) == {"area", "kind"}
+    assert len(found.checks()) > 3
+    assert found.targets_.index.to_list() == [site]
+    rows = found.problem_.target.X[:9]
+    assert found.predict_interval(rows, 0.75).shape == (9, 2)
+    assert clone(found).get_params()["n_trials"] == 4
+    assert not hasattr(clone(found), "result_")
+
+
+def test_labels_of_targets_are_set_aside(df):
+    roles = {"site": "shop", "label": "sales", "target": TARGETS, "drop": ["customer", "worth"]}
+    with pytest.warns(DataWarning, match=r"120 labels .* update each target by its own"):
+        ShiftProblem.from_frame(df, **roles)
 
 
 def test_a_search_that_is_opened_again_has_the_targets(df, search, tmp_path):
@@ -288,3 +323,12 @@ def test_looking_at_a_search_computes_no_attribute(df):
     assert set(vars(search.result_)) == computed
     assert search._repr_html_().startswith("<div>")
     assert "targets" not in vars(search.result_)
+
+
+def test_a_plan_goes_on_after_earlier_labels(search):
+    first = label_plan(search.result_, 20)
+    more = label_plan(search.result_, 20, first["labels"].to_dict())
+    assert more["labels"].sum() == 20
+    assert more["risk"].sum() < first["risk"].sum()
+    assert more["gain"].sum() < first["gain"].sum()
+    assert label_plan(search.result_, 20, {"A": N})["labels"].to_dict() == {"F": 20, "A": 0}

@@ -5,21 +5,16 @@ from __future__ import annotations
 import joblib
 import pytest
 
-from shiftune.workers._cores import (
-    START_SECONDS,
-    TO_BE_SURE,
-    Here,
-    number_of_workers,
-    share_of_cores,
-)
+from shiftune.workers._processes import share_of_cores
+from shiftune.workers._workers import START_SECONDS, TO_BE_SURE, Here, number_of_workers
 
 
 @pytest.fixture
 def clocks(monkeypatch):
     """CPU seconds and seconds of the clock, which go on when an item says so."""
     now = {"cpu": 0.0, "clock": 0.0}
-    monkeypatch.setattr("shiftune.workers._cores.time.process_time", lambda: now["cpu"])
-    monkeypatch.setattr("shiftune.workers._cores.time.monotonic", lambda: now["clock"])
+    monkeypatch.setattr("shiftune.workers._workers.time.process_time", lambda: now["cpu"])
+    monkeypatch.setattr("shiftune.workers._workers.time.monotonic", lambda: now["clock"])
     return now
 
 

@@ -154,7 +154,7 @@ def test_an_item_after_one_that_fails_has_no_result():
 
 
 def test_cheap_items_run_here(monkeypatch):
-    monkeypatch.setattr("shiftune.workers._cores.START_SECONDS", 1e9)
+    monkeypatch.setattr("shiftune.workers._workers.START_SECONDS", 1e9)
     with Workers(tasks.environment, None, n_jobs=2, n_items=20) as workers:
         for key in range(20):
             workers.submit(key, "OMP_NUM_THREADS")
@@ -163,7 +163,7 @@ def test_cheap_items_run_here(monkeypatch):
 
 
 def test_workers_start_when_it_pays(monkeypatch):
-    monkeypatch.setattr("shiftune.workers._cores.START_SECONDS", 0.0)
+    monkeypatch.setattr("shiftune.workers._workers.START_SECONDS", 0.0)
     with Workers(tasks.environment, None, n_jobs=2, n_items=3, warm_up=0) as workers:
         for key in range(3):
             workers.submit(key, "OMP_NUM_THREADS")

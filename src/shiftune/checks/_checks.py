@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ SIGNIFICANT = 0.05
 # A sentence names no more sites than this.
 MOST_NAMES = 3
 NOTHING_TO_DO = "Nothing to do."
-# Spaces inside "5 %" and "p = 0.01", which stay on one line.
-_UNBROKEN = re.compile(r" (?=%)|(?<=\bp) (?=[<=])|(?<=p [<=]) ")
 _WIDTH, _INDENT = 96, " " * 9
 
 
@@ -48,13 +45,9 @@ class Check:
     def __str__(self) -> str:
         lines = [f"{self.level.upper():8} {self.name}"]
         for text, lead in ((self.finding, _INDENT), (self.advice, f"{_INDENT}-> ")):
-            together = _UNBROKEN.sub("\N{NO-BREAK SPACE}", text)
-            lines.append(
-                textwrap.fill(
-                    together, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)
-                )
-            )
-        return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+            later = " " * len(lead)
+            lines.append(textwrap.fill(text, _WIDTH, initial_indent=lead, subsequent_indent=later))
+        return "\n".join(lines)
 
 
 class Checks(list[Check]):

@@ -1,13 +1,13 @@
 """Checks of the data: sites, rows and labels, and how far they support an estimate at the target.
 
-Same labels, leakage, overlap, frequency of the classes, reach: each function returns one `Check`.
+Concept shift, leakage, overlap, class frequencies, extrapolation: each function returns a `Check`.
 Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.md`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from shiftune._names import Level
-from shiftune._wording import figures, listed, number, percent
-from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, chance
+from shiftune._wording import figures, listed, loss_in_words, percent
+from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, Check
+from shiftune.checks._label_shift import LabelShift
 from shiftune.columns._column import ColumnKind
 from shiftune.evaluate._fits import StudyData
 from shiftune.problem._site import rows_of
@@ -24,152 +25,67 @@ from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
 from shiftune.risk import RegressionAdjusted, RiskEstimate
 from shiftune.rows._encoding import drawn_rows, kinds_of, level_columns, number_columns
 from shiftune.search._result import SearchResult
-from shiftune.stability._label_shift import LabelShift
-
-if TYPE_CHECKING:
-    from shiftune.stability import LabelStability
 
 _Floats = NDArray[np.float64]
 
-# ---------------------------------------------------------------- same labels
+# ---------------------------------------------------------------- concept shift
 
-_SAME_LABELS = "same labels"
+_CONCEPT_SHIFT = "concept shift between sites"
+# So many labels of a site show most of its effect; smaller sites are extrapolated.
+_MANY_LABELS = 300
 # Estimated risks of real sites without labels are off by about 10 % (median) with the best
-# estimators. Where the site explains a larger share of the error than that, the unknown outcomes of
-# the new site are the larger part of the uncertainty.
-_LARGE_GAIN = 0.1
-# A difference that explains less of the error than this does not matter beside that. Nor can it be
-# distinguished from errors of the test's own models: labels drawn from one model for all sites of a
-# real table give p values below 5 % too often, but gains below 1 % (benchmarks/stability.py).
-_SMALL_GAIN = 0.01
+# estimators. Where knowing the site gains more than that, the unknown effect of the new site is the
+# larger part of the uncertainty; below a tenth of it, it does not matter beside that.
+_LARGE_GAIN, _SMALL_GAIN = 0.1, 0.01
 
 
-def labels_check(
-    found: LabelStability | None, target: str = "", *, included: bool = False
-) -> Check:
-    """Check whether p(y|x) differs between the labelled sites.
+def concept_shift_check(result: SearchResult) -> Check:
+    """Check how much lower the loss would be if the model knew the site of a row.
 
-    A caution: it does (5 % level) and a model that knows the site makes at least 1 % less squared
-    error (Brier score), or no site can be compared with others. A problem: at least 10 %. Where
-    the interval of the risk includes differences between sites, the first is in order and the
-    second a caution (`included`). `found` is None where there are too few sites or rows for the
-    test; `target` is the name of a target with labels, which was compared with the sources.
+    Every source is treated as the target, and its labels show its effect
+    (`shiftune.effects.SiteEffects`); its other rows are predicted with it. A caution: that takes
+    away a tenth of the loss, so that similar cases have different outcomes, and the interval of the
+    risk is about such differences more than about anything else.
     """
-    if found is None or found.compared == 0:
-        return _not_tested(found)
-    moved = found.moved(SIGNIFICANT)
-    numbers = {
-        "p_value": found.p_value,
-        "gain": found.gain,
-        "gain_stderr": found.gain_stderr,
-        "explained": found.explained,
-        "sites_compared": float(found.compared),
-        "sites_that_differ": float(len(moved)),
-    }
-    if found.p_value >= SIGNIFICANT or found.gain < _SMALL_GAIN:
-        return Check(_SAME_LABELS, Level.OK, _small(found, moved), NOTHING_TO_DO, numbers)
-    levels = (Level.OK, Level.CAUTION) if included else (Level.CAUTION, Level.PROBLEM)
-    level = levels[found.gain >= _LARGE_GAIN]
-    advice = _advice(found, moved, target, included=included)
-    headline = "" if level is Level.OK else "similar cases have different outcomes at other sites"
-    return Check(_SAME_LABELS, level, _large(found, moved), advice, numbers, headline)
-
-
-def _not_tested(found: LabelStability | None) -> Check:
-    reason = (
-        "fewer than two labelled sites have enough rows"
-        if found is None
-        else "the columns identify the site, so no rows of different sites are alike"
-    )
-    return Check(
-        _SAME_LABELS,
-        Level.CAUTION,
-        f"Whether similar cases have the same outcomes at every site cannot be tested: {reason}.",
-        "Ask someone who knows the sites whether they do, which the estimate assumes. Columns that "
-        "only identify the site can be dropped.",
-        {} if found is None else {"sites_compared": 0.0},
-        "whether outcomes differ between sites cannot be tested",
-    )
-
-
-def _extent(found: LabelStability) -> str:
-    """Number of sites that were compared and, where some were drawn, of their rows."""
-    sites, rows = found.compared, int(found.sites["n"].sum())
-    if found.rows_read == rows:
-        return f"{sites} sites compared"
-    every = f" of {len(found.sites):,}" if sites < len(found.sites) else ""
-    return f"{sites}{every} sites compared by {found.rows_read:,} of {rows:,} rows"
-
-
-def _small(found: LabelStability, moved: list[str]) -> str:
-    tested = f"{_extent(found)}, {chance(found.p_value)}"
-    if found.p_value < SIGNIFICANT:
-        most_of_all = f"; most of all at {listed(moved, MOST_NAMES)}" if moved else ""
-        return (
-            f"Similar cases have slightly different outcomes at different sites ({tested}"
-            f"{most_of_all}), but too little to matter: knowing the site would reduce the squared "
-            "error by less than 1 %."
+    effects, loss = result.updater.effects, loss_in_words(result.loss.name)
+    plain = np.array([own.mean() for own in effects.source_losses(0)])
+    gains = plain - [own.mean() for own in effects.source_losses(_MANY_LABELS)]
+    before = plain.mean() or 1.0  # models without any error
+    gain, stderr = gains.mean() / before, gains.std(ddof=1) / np.sqrt(len(gains)) / before
+    numbers = {"gain": float(gain), "gain_stderr": float(stderr)}
+    if gain < _SMALL_GAIN:
+        finding = (
+            "Similar cases have about the same outcomes at all sources: knowing the site would "
+            f"lower the {loss} by less than 1 %."
         )
-    most = max(found.gain, 0.0) + 2 * found.gain_stderr
-    return (
-        f"No evidence that similar cases have different outcomes at different sites ({tested}); "
-        f"knowing the site is unlikely to reduce the squared error by more than "
-        f"{percent(max(most, 0.01))}."
-    )
-
-
-def _large(found: LabelStability, moved: list[str]) -> str:
+        return Check(_CONCEPT_SHIFT, Level.OK, finding, NOTHING_TO_DO, numbers)
+    relative = dict(zip(result.context.data.sources, gains / before, strict=True))
+    most = listed(sorted(relative, key=lambda name: -relative[name])[:MOST_NAMES])
+    lower = f"would lower the {loss} by {percent(gain)} on average, most at {most}"
+    if gain < _LARGE_GAIN:
+        # Curves that the model misses make as much where p(y|x) is the same everywhere
+        # (`benchmarks/results/concept_shift.md`).
+        finding = (
+            f"Knowing the site {lower}: outcomes of similar cases differ somewhat between sites, "
+            "or the model misses something that differs between them."
+        )
+        return Check(_CONCEPT_SHIFT, Level.OK, finding, NOTHING_TO_DO, numbers)
     finding = (
-        "Similar cases have different outcomes at different sites "
-        f"({chance(found.p_value)}; {_extent(found)})"
+        "Similar cases have different outcomes at different sites: knowing the site (as after "
+        f"{_MANY_LABELS} labels of each) {lower}."
     )
-    if moved:
-        finding += ": " + "; ".join(_difference(found.sites, site) for site in moved[:MOST_NAMES])
-        if len(moved) > MOST_NAMES:
-            finding += f"; {listed(moved[MOST_NAMES:], MOST_NAMES)} differ as well"
-    else:
-        finding += ", though no single site stands out"
-    return f"{finding}. Knowing the site would reduce the squared error by {percent(found.gain)}."
-
-
-def _advice(found: LabelStability, moved: list[str], target: str, *, included: bool) -> str:
-    sources = [site for site in moved if site != target]
-    without = ""
-    # Only if most sites are alike: the search without the others then has enough sources.
-    if 0 < len(sources) <= found.compared / 2:
-        without = f"; compare with a search without {listed(sources, MOST_NAMES)}"
-    known = "is one of them" if target and target in moved else "may differ as well"
-    more = (
-        f"; trust the labels of {target!r} itself, and add more"
-        if target
-        else "; label some target rows and use them"
+    advice = (
+        "Label some target rows. Look for the cause (how outcomes are recorded, instruments, a "
+        "missing column) and add it as a column. The interval includes such differences, if the "
+        "target differs as the sources do."
     )
-    interval = (
-        "the interval includes it, if the target differs as the sources do"
-        if included
-        else "its true risk can lie outside the interval"
-    )
-    return (
-        "Look for the cause (how labels are made, instruments, a missing column) and add it as a "
-        f"column{without}{more}. The target {known}, and no correction repairs that: {interval}."
-    )
-
-
-def _difference(sites: pd.DataFrame, name: str) -> str:
-    row = sites.to_dict("index")[name]
-    if not row["p_level"] < SIGNIFICANT:
-        return f"at {name!r} the columns act differently"
-    if "class" in row:
-        points = 100 * abs(row["shift"])
-        more = "more" if row["shift"] > 0 else "less"
-        return f"label {row['class']} is {points:.0f} percentage points {more} frequent at {name!r}"
-    where = "above" if row["shift"] > 0 else "below"
-    return f"labels at {name!r} lie {number(abs(row['shift']))} {where} those of other sites"
+    headline = "similar cases have different outcomes at other sites"
+    return Check(_CONCEPT_SHIFT, Level.CAUTION, finding, advice, numbers, headline)
 
 
 # ---------------------------------------------------------------- leakage
 
-_LEAKAGE = "no column gives the label away"
+_LEAKAGE = "label leakage"
 # Share of the model's gain over a constant that one column alone reaches.
 _NEARLY_AS_GOOD = 0.9
 # Share of the squared error of a constant that is gone: with one column, with the model, and with
@@ -336,7 +252,7 @@ def overlap_check(
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
     target's rows are out of reach of all sources in an estimate with weights (for an adjusted one
-    "within reach" finds whether it matters). A caution: more than a tenth of them are, or the
+    "extrapolation" finds whether it matters). A caution: more than a tenth of them are, or the
     weights cover less than 90 % of the target, or one source of several is left, or, for an
     estimate without weights, no source overlaps on its own (all are `doubtful`).
     """
@@ -421,9 +337,9 @@ def _verb(names: list[str], one: str, several: str) -> str:
     return one if len(names) == 1 else several
 
 
-# ---------------------------------------------------------------- frequency of the classes
+# ---------------------------------------------------------------- class frequencies
 
-_PREVALENCE = "frequency of the classes"
+_PREVALENCE = "class frequencies"
 # Differences of the likely from the expected frequency.
 _SMALL, _LARGE = 0.05, 0.07
 # The same as a factor, for rare classes.
@@ -436,7 +352,7 @@ def prevalence_check(found: LabelShift) -> Check:
     """Check whether another frequency of the classes explains the target's rows.
 
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
-    model expects the wrong frequency at the target (`shiftune.stability.label_shift`). A caution:
+    model expects the wrong frequency at the target (`shiftune.checks._label_shift`). A caution:
     the frequency is likely to be 5 percentage points higher than expected, or twice as high, as
     far as that would have been right at the sources. A problem: 7 points, at worst outside the
     range of the sources, of which there are at least five.
@@ -475,7 +391,7 @@ def prevalence_check(found: LabelShift) -> Check:
 
 # ---------------------------------------------------------------- reach
 
-_REACH = "within reach"
+_REACH = "extrapolation"
 # The sources' range of a column: the middle 98 % of their rows.
 _TAIL = 0.01
 # Share of the target's rows outside of it, and distance of the estimates without and with full
@@ -548,7 +464,7 @@ def _range_check(result: SearchResult) -> Check:
         most >= _MOST_OUTSIDE and apart >= _STILL_APART
     )
     if not far and (most < _SOME_OUTSIDE or apart < _SOME_APART):
-        finding = "The estimate does not depend on how it is continued beyond the sources."
+        finding = "Rows of the target beyond the range of the sources hardly change the estimate."
         return Check(_REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
     low, high = figures(*ends)
     finding = (

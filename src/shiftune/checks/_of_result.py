@@ -6,7 +6,6 @@ sites, rows and trials; the checks of the data are in `_of_data.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -30,12 +29,8 @@ from shiftune._wording import (
     percent,
 )
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
-from shiftune.checks._of_data import (
-    labels_check,
-    overlap_check,
-    prevalence_check,
-    reach_check,
-)
+from shiftune.checks._label_shift import label_shift
+from shiftune.checks._of_data import overlap_check, prevalence_check, reach_check
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import constant_predictions
 from shiftune.problem import pooled
@@ -49,41 +44,17 @@ from shiftune.risk._heterogeneity import (
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import notes_on_unused
 from shiftune.search._result import SearchResult
-from shiftune.search._trial import finished_trials, paired_difference
-from shiftune.stability import label_shift
+from shiftune.search._trial import finished_trials
 
 
 def run_checks(result: SearchResult) -> Checks:
     """Check what can make a result worthless; the checks print as text.
 
-    - "better than a constant": has the final model any skill at sites it has not seen?
-    - "error can be estimated": are the intervals informative?
-    - "no column gives the label away": is one column alone nearly as good as the model?
-    - "overlap": do the sources cover the target?
-    - "within reach": does the estimate depend on how it is continued beyond the sources?
-    - "frequency of the classes": would another frequency explain the target's rows?
-      (`shiftune.stability.label_shift`);
-    - "risks agree": do the sources agree about the chosen model's risk?
-      (`shiftune.risk.heterogeneity_of`);
-    - "no source decides alone": estimate and choice without each source
-      (`shiftune.risk.without_source`);
-    - "enough sites and rows": few sites, rare classes, one giant site, heavy tails;
-    - "enough trials": did the search end early, or did trials of a model fail?
-    - "same labels": is p(y|x) the same at all labelled sites?
-      (`shiftune.stability.label_stability`; takes seconds).
-
-    `judgement` sums them up.
+    `docs/checks.md` has a table of them; `judgement` sums them up.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
         return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
-    few, included = result.problem.labelled_target, result.risk.between is not None
-    last = labels_check(result.label_stability, few.name if few else "", included=included)
-    return Checks([*quick_checks(result), last])
-
-
-def quick_checks(result: SearchResult) -> Checks:
-    """Return all checks but "same labels", which takes seconds."""
     risk, problem, seen = result.risk, result.problem, result.overlap
     counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
     X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
@@ -103,12 +74,9 @@ def quick_checks(result: SearchResult) -> Checks:
             overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
             reach_check(result),
             *frequencies,
+            *result.concept_shift,
             agreement_check(result.choice.risk),
-            influence_check(
-                list(result.risks.values()),
-                list(result.risks).index(result.chosen),
-                result.choice.risk,
-            ),
+            influence_check(result.choice.risk),
             enough_check(result),
             trials_check(result),
         ]
@@ -229,9 +197,30 @@ def says_something(
     return high <= times * constant or low >= constant
 
 
+_CHANCE = "chance"
+CONSTANT, FREQUENT = "constant learned at the sources", "always the most frequent class"
+
+
+def beside_metrics(
+    result: SearchResult, constant: float | None
+) -> dict[str, tuple[float | None, str]]:
+    """Return what chance or a constant gives, by metric; `constant` is the loss of a constant."""
+    known: dict[str, tuple[float | None, str]] = {"auc": (0.5, _CHANCE)}
+    if result.problem.task == "classification":
+        labels = np.concatenate([site.labels for site in result.problem.sources])
+        shares = np.unique(labels, return_counts=True)[1] / len(labels)
+        known["accuracy"] = float(shares.max()), FREQUENT
+        known["balanced_accuracy"] = 1 / len(shares), _CHANCE
+        brier = 1 - float(shares @ shares)
+        known["brier"] = brier / 2 if len(shares) == 2 else brier, CONSTANT
+    elif constant is not None and result.loss.name == "squared":
+        known["rmse"] = constant**0.5, CONSTANT
+    return known
+
+
 def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
     """Return the metrics whose intervals are uninformative."""
-    of_rmse = constant**0.5 if constant is not None and result.loss.name == "squared" else None
+    known = beside_metrics(result, constant)
     rows = result.metrics.table[["low", "high"]].to_dict("index")
     return {
         metric.name
@@ -241,7 +230,7 @@ def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> se
             metric.scale,
             metric.better,
             (low, rows[metric.name]["high"]),
-            of_rmse if metric.name == "rmse" else None,
+            known.get(metric.name, (None, ""))[0],
             squared=metric.name == "r2",
         )
     }
@@ -301,7 +290,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
 
 # ---------------------------------------------------------------- agreement
 
-_AGREEMENT = "risks agree"
+_AGREEMENT = "site heterogeneity"
 # "High" in the words of Higgins and others (2003), Measuring inconsistency in meta-analyses, BMJ
 # 327: 25 % is low, 50 % moderate, 75 % high.
 _HIGH = 0.75
@@ -339,10 +328,7 @@ def agreement_check(risk: RiskEstimate) -> Check:
 
 def _own_labels(risk: RiskEstimate) -> tuple[float, float, float]:
     """Risk by the target's labels, risk by the sources, and p value of the difference."""
-    own, share = float(risk.estimates[-1]), float(risk.lam[-1] * risk.n[-1])
-    change = np.full(len(risk.n), 1 / (1 - share))
-    change[-1] = 0.0
-    sources = risk.with_shares(change)
+    own, sources = float(risk.estimates[-1]), without_source(risk, risk.names[-1])
     spread = np.sqrt(sources.variance + risk.divergences[-1] / risk.n[-1])
     if spread == 0:
         return own, sources.value, float(own == sources.value)
@@ -386,7 +372,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
             f"{number(risk.between**0.5, 4)} (standard deviation); the interval includes this "
             "variation.",
             "Target labels narrow the interval, and so does a column that explains the "
-            "differences: see 'same labels'. search.plot_sources() shows which sources disagree.",
+            "differences. search.plot_sources() shows which sources disagree.",
             numbers,
         )
     otherwise = (
@@ -399,7 +385,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
         Level.PROBLEM if found.i_squared >= _HIGH else Level.CAUTION,
         f"{finding} The interval of the risk does not include these differences.",
         "Use risk='adjusted', whose interval does. Either similar cases have different outcomes "
-        f"(see 'same labels'), or {otherwise}; search.plot_sources() shows which sources disagree.",
+        f"at different sites, or {otherwise}; search.plot_sources() shows which sources disagree.",
         numbers,
         "the sources disagree about the risk",
     )
@@ -413,19 +399,14 @@ _INFLUENCE = "no source decides alone"
 _NEARER_TO_ONE = 1.5
 
 
-def influence_check(
-    risks: Sequence[RiskEstimate], chosen: int, final: RiskEstimate | None = None
-) -> Check:
-    """Check how far estimate and choice depend on one source.
+def influence_check(risk: RiskEstimate) -> Check:
+    """Check how far the estimate depends on one source.
 
-    A problem: only one source is in the estimate; or without some source another trial would be
-    chosen, and by the remaining sources the chosen one is worse (95 % interval of the paired
-    difference, widened for the number of trials and sources). A caution: without some source the
-    risk lies outside its 95 % interval, or one source has so large a share that the estimate is
-    nearer to that of one source than of two. `risks` are those of all evaluated trials, and `final`
-    is that of the final model, if it is another than the chosen trial's.
+    A problem: only one source is in the estimate. A caution: without some source the risk lies
+    outside its 95 % interval, or one source has so large a share that the estimate is nearer to
+    that of one source than of two. (The choice without each source is not compared: a rule for it
+    applied in none of 27 searches, `benchmarks/results/alarms.md`.)
     """
-    risk = final or risks[chosen]
     table = _without_each(risk)
     heaviest, share = str(table["share"].idxmax()), float(table["share"].max())
     if share >= ALL:
@@ -438,7 +419,6 @@ def influence_check(
             {"largest_share": 1.0, "sources": 1.0},
             f"all rests on {heaviest!r} alone",
         )
-    other, worse = _choices(risks, chosen, {str(name) for name in table.index})
     low, high = risk.interval()
     away = [str(s) for s in table.index[(table["without"] < low) | (table["without"] > high)]]
     numbers = {
@@ -446,33 +426,35 @@ def influence_check(
         "effective_sources": float(table["share"].sum() ** 2 / np.sum(table["share"] ** 2)),
         "largest_change": float((table["without"] - risk.value).abs().max()),
         "sources": float(len(table)),
-        "sources_that_change_the_choice": float(len(other)),
-        "sources_that_decide_the_choice": float(len(worse)),
     }
-    finding = f"{_about_estimate(risk, table, outside=bool(away))}. {_about_choice(other, worse)}."
-    if worse:
-        some = listed(worse, MOST_NAMES)
-        advice = (
-            f"Find out whether {some} or the other sources are more like the target. If in doubt, "
-            f"run the search without {some}, and compare best_params_."
-        )
-        headline = f"without {some} another choice would be better"
-        return Check(_INFLUENCE, Level.PROBLEM, finding, advice, numbers, headline)
+    farthest = str((table["without"] - risk.value).abs().idxmax())
+    finding = (
+        f"Without {farthest!r}, the most influential source, the risk would be "
+        f"{number(float(table['without'].to_dict()[farthest]), 4)} instead of "
+        f"{number(risk.value, 4)}"
+    )
     if away:
+        ends = f"{number(low, 4)} to {number(high, 4)}"
         advice = (
             f"Find out what is special about {listed(away, MOST_NAMES)}: the interval is too "
             "narrow for the influence of one source."
         )
-        headline = f"{listed(away, MOST_NAMES)} moves the estimate out of its interval"
-        return Check(_INFLUENCE, Level.CAUTION, finding, advice, numbers, headline)
+        return Check(
+            _INFLUENCE,
+            Level.CAUTION,
+            f"{finding}, outside its 95 % interval ({ends}).",
+            advice,
+            numbers,
+            f"{listed(away, MOST_NAMES)} moves the estimate out of its interval",
+        )
     if numbers["effective_sources"] < _NEARER_TO_ONE:
         advice = f"Make sure that {heaviest!r} is like the target beyond what the table shows"
         if risk.method == "variance_reduced":
             advice += "; risk='unbiased' gives the other sources larger shares"
-        finding += f" {heaviest!r} has {percent(share)} of the weight in the estimate."
+        finding += f". {heaviest!r} has {percent(share)} of the weight in the estimate."
         headline = f"{heaviest!r} has most of the weight"
         return Check(_INFLUENCE, Level.CAUTION, finding, f"{advice}.", numbers, headline)
-    return Check(_INFLUENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
+    return Check(_INFLUENCE, Level.OK, f"{finding}.", NOTHING_TO_DO, numbers)
 
 
 def _without_each(risk: RiskEstimate) -> pd.DataFrame:
@@ -482,71 +464,6 @@ def _without_each(risk: RiskEstimate) -> pd.DataFrame:
         index=pd.Index(risk.names, name="site"),
     )
     return table[(table["share"] > 0) & table.index.isin(risk.source_names)]
-
-
-def _choices(
-    risks: Sequence[RiskEstimate], chosen: int, sources: set[str]
-) -> tuple[list[str], list[str]]:
-    """Sources without which another trial wins; those of them without which the chosen is worse."""
-    # The rival is the best of all other trials, once for every source.
-    level = 1 - SIGNIFICANT / (len(sources) * max(len(risks) - 1, 1))
-    other: list[str] = []
-    worse: list[str] = []
-    values = np.array(
-        [
-            values_without(risk, risk.estimates if risk.means is None else risk.means)
-            for risk in risks
-        ]
-    )
-    # Where there is no estimate without a source, the trial cannot win.
-    winners = np.argmin(np.where(np.isnan(values), np.inf, values), axis=0)
-    for name, rival in zip(risks[chosen].names, winners, strict=True):
-        if name in sources and rival != chosen:
-            other.append(name)
-            apart = paired_difference(*(_without(risks[i], name) for i in (chosen, rival)))
-            if apart.interval(level)[0] > 0:
-                worse.append(name)
-    return other, worse
-
-
-def _about_estimate(risk: RiskEstimate, table: pd.DataFrame, *, outside: bool) -> str:
-    farthest = str((table["without"] - risk.value).abs().idxmax())
-    value = float(table["without"].to_dict()[farthest])
-    text = (
-        f"Without {farthest!r}, the most influential source, the risk would be "
-        f"{number(value, 4)} instead of {number(risk.value, 4)}"
-    )
-    if outside:
-        low, high = risk.interval()
-        text += f", outside its 95 % interval ({number(low, 4)} to {number(high, 4)})"
-    return text
-
-
-def _about_choice(other: list[str], worse: list[str]) -> str:
-    if worse:
-        return (
-            f"Without {_one_of(worse)} other parameters would be chosen, and by the "
-            "remaining sources the chosen ones are worse than those"
-        )
-    if other:
-        return (
-            f"Without {_one_of(other)} other parameters would be chosen, but they cannot "
-            "be distinguished from the chosen ones"
-        )
-    return "No single source changes the choice of parameters"
-
-
-def _one_of(sites: list[str]) -> str:
-    """Name sites that are left out one at a time."""
-    named = listed(sites, MOST_NAMES)
-    return named if len(sites) == 1 else f"{named}, one at a time,"
-
-
-def _without(risk: RiskEstimate, site: str) -> RiskEstimate:
-    """The estimate without a source; infinite, so that it cannot win, where there is none."""
-    j = risk.names.index(site)
-    alone = risk.lam[j] * risk.n[j] >= ALL
-    return replace(risk, value=np.inf) if alone else without_source(risk, site)
 
 
 # ---------------------------------------------------------------- enough sites and rows

@@ -163,6 +163,10 @@ def tune(options: TuneOptions) -> None:
     All other sites are sources, which need labels. The target's own labels are ignored, unless
     --use-target-labels is given. Identifiers and constant columns are left out, with a note.
 
+    --target can be repeated, and "unlabelled" stands for all sites without labels: one search then
+    serves all of them. DIR has targets.csv and an overview as report.html, and in sites/ a folder
+    for each of the 30 most urgent, with the files that one target has.
+
     DIR receives [bold]report.html[/], [bold]model-card.md[/], [bold]best.json[/],
     [bold]predictions.csv[/] (one line per target row: its identifiers, its position in the file
     counted from 0, the prediction), [bold]trials.csv[/], the model (for
@@ -222,7 +226,9 @@ def predict(
 
     The table needs the columns that the model reads, in any order. Each line has the identifiers of
     the row, its position in the table counted from 0, the prediction, and for classes their
-    probabilities. If [bold]shiftune update[/] has updated the model, the last update predicts.
+    probabilities. If [bold]shiftune update[/] has updated the model, the last update predicts. With
+    several targets, the table names the site of each row, whose model predicts it; what to expect
+    at a site that is new goes to standard error.
 
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
@@ -256,7 +262,9 @@ def report(folder: Run, data: MovedTable = None, target_file: MovedTargetFile = 
 @command()
 def label_plan(
     folder: Run,
-    n: Annotated[int, option("N", "Number of rows.", None, "--n", min=1)],
+    n: Annotated[
+        int, option("N", "Number of rows, of all targets together.", None, "--n", "--budget", min=1)
+    ],
     out: Annotated[
         Path | None, option("FILE", "File to write, .csv or .xlsx. Default: DIR-labels.csv.")
     ] = None,
@@ -270,14 +278,16 @@ def label_plan(
 
       shiftune label-plan run --n 30      # writes run-labels.csv; fill in the labels, then
       shiftune update run run-labels.csv
+      shiftune label-plan run --budget 200    # divided among several targets
 
-    The file has the identifiers, the number of the row in the table, the columns that the model
-    uses, and an empty column for the label. Rows whose label was used before are not drawn. Rows
-    may stay empty, unless it is their label that makes them so.
+    Of several targets, each has as many rows as lower the summed expected error most. The file has
+    the identifiers, the number of the row in the table, the columns that the model uses, and an
+    empty column for the label. Rows whose label was used before are not drawn. Rows may stay empty,
+    unless it is their label that makes them so.
     """
     from shiftune.cli import _update
 
-    _update.label_plan(folder, n, out, seed, {"data": data, "target_file": target_file})
+    _update.draw_rows(folder, n, out, seed, {"data": data, "target_file": target_file})
 
 
 @command()
@@ -307,6 +317,7 @@ def update(
     number of the row in the table, counted from 0, as in predictions.csv). Rows without a label are
     left out.
 
+    Of several targets, each that has labels in LABELS is updated, in DIR/sites/NAME.
     DIR/updates/1 receives [bold]update.json[/] (the estimated error without and with the
     labels, and whether they agree with the first estimate), [bold]predictions.csv[/], the model
     and all labels so far. The next update uses these as well, and is DIR/updates/2. Other files

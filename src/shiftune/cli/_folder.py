@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,17 +23,19 @@ import pandas as pd
 
 from shiftune._files import atomic_write
 from shiftune._provenance import RESULT_FORMAT, check_format
+from shiftune._wording import listed
 from shiftune.cli._console import note
 from shiftune.cli._options import TuneOptions
 from shiftune.errors import ProblemError, StorageError
 from shiftune.models import load_model, save_model
-from shiftune.models._storing import PICKLED
+from shiftune.models._storing import PICKLED, mark_of
 from shiftune.predictor._ensemble import TableModel
 
 JOURNAL = "study.journal"
 SETTINGS, COMMAND = "settings.json", "settings.toml"
 BEST, TRIALS, PREDICTIONS = "best.json", "trials.csv", "predictions.csv"
 REPORT, CARD, MODEL = "report.html", "model-card.md", "model"
+SITES, TARGETS = "sites", "targets.csv"
 UPDATES, LABELS, UPDATE = "updates", "labels.csv", "update.json"
 
 CHECKSUM = "checksum"
@@ -58,6 +62,11 @@ def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]
     if found.pop(CHECKSUM, None) != _checksum(found):
         raise StorageError(f"{path} is damaged or was edited; {advice}")
     return found
+
+
+def fingerprint(best: Mapping[str, Any] | None) -> str:
+    """Return what tells the model of a result from any other, whatever version words it."""
+    return _checksum(best and {name: best[name] for name in ("members", "params", "risk")})
 
 
 def _checksum(content: Mapping[str, Any] | None) -> str:
@@ -88,16 +97,55 @@ def command_line() -> str:
     return shlex.join(["shiftune", *sys.argv[1:]])
 
 
+# Names that Windows keeps for devices, and those that other sites may have.
+_ODD_NAME = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*-[0-9a-f]{8}", re.IGNORECASE)
+_LONGEST_NAME = 60
+
+
+def folder_names(sites: Sequence[str]) -> dict[str, str]:
+    """Return a name for the folder of every site, different and safe on any file system.
+
+    >>> folder_names(["A", "St. John's", ".."])
+    {'A': 'A', "St. John's": 'site-St._John_s-bbb9e4d7', '..': 'site--5ec1f7e7'}
+    """
+    plain = {site: re.sub(r"[^\w.-]+", "_", site)[:_LONGEST_NAME].strip("._-") for site in sites}
+    alike = Counter(name.casefold() for name in plain.values())  # one folder on some systems
+    found = {}
+    for site, name in plain.items():
+        if name != site or alike[name.casefold()] > 1 or _ODD_NAME.fullmatch(name):
+            digest = hashlib.sha256(site.encode(errors="surrogatepass")).hexdigest()[:8]
+            name = f"site-{name}-{digest}"
+        found[site] = name
+    return found
+
+
 class ResultFolder:
-    """Folder of the results of one job, which several runs may continue; it may not exist yet."""
+    """Folder of the results of one job, which several runs may continue; it may not exist yet.
+
+    That of several targets has a folder of the same kind for each, but without the `study` and its
+    settings, which they share.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.journal = path / JOURNAL
+        self.path = self.study = path
+        above = path.absolute().parent
+        if above.name == SITES and not (path / SETTINGS).exists():
+            self.study = above.parent if (above.parent / SETTINGS).exists() else path
+        self.journal = self.study / JOURNAL
 
     def settings(self) -> dict[str, Any]:
         """Return the content of settings.json."""
-        return read_json(self.path / SETTINGS)
+        return read_json(self.study / SETTINGS)
+
+    def sites(self) -> dict[str, ResultFolder]:
+        """Return the folder of every target: of one alone, this one."""
+        targets = self.settings()["options"]["target"]
+        if len(targets) == 1:
+            return {targets[0]: self}
+        names = folder_names(targets)
+        if self.study == self.path:
+            return {site: ResultFolder(self.path / SITES / name) for site, name in names.items()}
+        return {site: self for site, name in names.items() if name == self.path.absolute().name}
 
     @property
     def last_command(self) -> str:
@@ -130,8 +178,13 @@ class ResultFolder:
             return None
         if any(best.get(name) != value for name, value in asked.items()):
             return None
-        files = [TRIALS, PREDICTIONS, CARD, best["model_file"], *[REPORT] * self.can_report()]
-        return best if all((self.path / name).exists() for name in files) else None
+        files = [TRIALS, PREDICTIONS, best["model_file"], *[REPORT] * self.can_report()]
+        files.append(TARGETS if "targets" in best else CARD)
+        inside = [t["folder"] for t in best.get("targets", ()) if t["folder"] is not None]
+        whole = all((self.path / name).exists() for name in files) and all(
+            ResultFolder(self.path / name).complete(trials, asked) for name in inside
+        )
+        return best if whole else None
 
     def completed(self, trials: int = 1) -> dict[str, Any]:
         """Return the content of `BEST`; an error if it has fewer trials, or is not complete."""
@@ -183,11 +236,13 @@ class ResultFolder:
     def model(self) -> TableModel:
         """Load the model that predicts: the last update of the result, if there is one."""
         updates, path = self.updates, self.path / self.completed()["model_file"]
+        mark, again = updates.fingerprint, f"shiftune report {self.path} writes it again"
         if updates.finished:
             last = updates.record(max(updates.finished))
             state = updates.state(last["number"])
             if last["current"]:
-                path = state / last["model_file"]
+                path, mark = state / last["model_file"], f"{mark} {last['number']}"
+                again = f"remove {state}, and run shiftune update again"
             else:
                 note(
                     f"the updates in {self.path} are of an earlier model and are not used; update "
@@ -200,10 +255,9 @@ class ResultFolder:
             )
         model = load_model(path)
         if not isinstance(model, TableModel):
-            raise StorageError(
-                f"{path} was written by another version of shiftune; shiftune report {self.path} "
-                "writes it again"
-            )
+            raise StorageError(f"{path} was written by another version of shiftune; {again}")
+        if mark_of(path) != mark:
+            raise StorageError(f"{path} is the model of another result; {again}")
         return model
 
 
@@ -217,9 +271,7 @@ class Updates:
 
     def __init__(self, folder: Path, best: Mapping[str, Any] | None) -> None:
         self.path = folder / UPDATES
-        # Another version's words and versions make no other model.
-        kept = best and {name: best[name] for name in ("members", "params", "risk", "model_file")}
-        self.fingerprint = _checksum(kept)
+        self.fingerprint = fingerprint(best)
 
     @property
     def numbers(self) -> list[int]:
@@ -253,9 +305,9 @@ class Updates:
         return found | {"current": found["of_result"] == self.fingerprint}
 
     @property
-    def records(self) -> list[dict[str, Any]]:
-        """Contents of `UPDATE` of the finished states."""
-        return [self.record(number) for number in self.finished]
+    def states(self) -> dict[Path, dict[str, Any]]:
+        """Folders of the finished states, with the contents of `UPDATE`."""
+        return {self.state(number): self.record(number) for number in self.finished}
 
     def write(
         self,
@@ -277,7 +329,69 @@ class Updates:
                 "number": number,
                 **record,
                 "of_result": self.fingerprint,
-                "model_file": save_model(model, state / MODEL).name,
+                "model_file": save_model(
+                    model, state / MODEL, mark=f"{self.fingerprint} {number}"
+                ).name,
             }
             write_json(state / UPDATE, content)
         return self.record(number)
+
+
+# ---------------------------------------------------------------- tables in the folder
+
+ROW = "row"
+
+
+def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """Prepend identifier columns, renaming prediction columns on a clash."""
+    free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
+    if ours := [other for name, other in free.items() if name != other]:
+        note(
+            "identifiers have names of columns that shiftune writes to the predictions; these are "
+            f"called {listed(ours)} there"
+        )
+    return pd.concat([identifiers, found.rename(columns=free)], axis=1)
+
+
+def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
+    """Return a name that is not taken: the same one, or with "_" behind it."""
+    return name if name not in taken else free_name(f"{name}_", taken)
+
+
+# A lone sign is shown as it is. The last four are wide forms of the first, for East Asian Excel.
+FORMULA = re.compile(r"[=+\-@\t\r\uff1d\uff0b\uff0d\uff20].", re.DOTALL)
+NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*%?\Z", re.IGNORECASE)
+
+
+def safe_text(value: Any) -> Any:
+    """Put an apostrophe before text that begins like a formula; anything else stays as it is.
+
+    >>> [safe_text(each) for each in ("=1+1", "-2.5", "-", "@SUM(A1)", -3.0, "B-7", "\uff1d1")]
+    ["'=1+1", '-2.5', '-', "'@SUM(A1)", -3.0, 'B-7', "'\uff1d1"]
+    """
+    if not isinstance(value, str) or not FORMULA.match(value) or NUMBER.match(value):
+        return value
+    return f"'{value}"
+
+
+def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Escape texts and column names that a spreadsheet would run; a note names what changed."""
+    found = frame.copy()
+    changed = []
+    for at, name in enumerate(frame.columns):
+        column = frame.iloc[:, at]
+        if column.dtype.kind not in "biufcmM":
+            values = column.tolist()
+            safe = [safe_text(value) for value in values]
+            if any(now is not value for now, value in zip(safe, values, strict=True)):
+                found.isetitem(at, safe)
+                changed.append(str(name))
+    names = [safe_text(name) for name in frame.columns]
+    changed += [str(name) for name, safe in zip(frame.columns, names, strict=True) if name != safe]
+    if changed:
+        note(
+            f"text in {listed(dict.fromkeys(changed))} begins like a formula of a spreadsheet and "
+            "is written with ' before it; --no-safe-csv writes it as it is"
+        )
+    found.columns = pd.Index(names, name=frame.columns.name)
+    return found

@@ -271,8 +271,12 @@ class TableOptions:
     site: str | None = declare(
         "COLUMN", "Column with the site of each row. Without it, every file is a site.", None
     )
-    target: str | None = declare(
-        "SITE", "Site to tune for; needs no labels. Default: that of --target-file.", None
+    target: list[str] = declare(
+        "SITE",
+        "Site to tune for, which needs no labels; 'unlabelled' stands for all sites without any. "
+        "Default: that of --target-file.",
+        None,
+        default=list,
     )
     label: str | None = declare("COLUMN", "Label column; excluded from the comparison.", None)
     target_file: Path | None = declare(
@@ -334,7 +338,14 @@ class TableOptions:
         """Where the rows are."""
         from shiftune.tables import SiteFiles
 
-        return SiteFiles(self.data, self.target_file, self.site, self.target)
+        several = len(self.target) > 1
+        if several and self.target_file is not None:
+            raise SettingsError(
+                "--target-file has the rows of one target; for several, give one table of all "
+                "sites, and a --target for each"
+            )
+        one = None if several or not self.target else self.target[0]
+        return SiteFiles(self.data, self.target_file, self.site, one)
 
     def read(self, *, seed: int, **more: Any) -> ShiftProblem:
         """Read the files as a problem; `more` overrides options.
@@ -350,7 +361,7 @@ class TableOptions:
         keep, drop = (given.get(o, False) for o in ("use_target_labels", "drop_unlabelled"))
         settings = TableSettings(
             site=files.site_column,
-            target=files.target_name,
+            target=self.target if len(self.target) > 1 else files.target_name,
             ids=given["identifiers"],
             dates=given["date_format"],
             missing=_missing_values(given["missing"]),

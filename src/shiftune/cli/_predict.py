@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -16,12 +15,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import typer
+from numpy.typing import NDArray
 
 from shiftune import _interrupts
 from shiftune._files import atomic_write, make_temporary_folder, remove_temporary_folder
 from shiftune._wording import count, how_to_install, listed, printable
 from shiftune.cli._console import note, notes_for_warnings
-from shiftune.cli._folder import ResultFolder, check_free, writing_to
+from shiftune.cli._folder import (
+    ROW,
+    ResultFolder,
+    check_free,
+    safe_for_spreadsheets,
+    with_identifiers,
+    writing_to,
+)
+from shiftune.columns._column import as_text
 from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.predictor._ensemble import TableModel, prediction_columns
@@ -32,9 +40,12 @@ PIPE = Path("-")
 SIGNS = {b"PAR1": ".parquet", b"ARRO": ".feather", b"PK\x03\x04": ".xlsx", b"{": ".jsonl"}
 # Rows that are compared with those of the target.
 MOST_COMPARED = 5_000
+# Of each site, if there are many.
+FEWEST_COMPARED = 50
+# Sites whose rows have a note.
+MOST_SITES = 8
 # Rows of a sheet, its header included.
 MOST_EXCEL_ROWS = 1_048_576
-ROW = "row"
 Parts = Iterator[pd.DataFrame]
 
 
@@ -48,15 +59,20 @@ def predict(
     safe: bool,
     overwrite: bool,
 ) -> None:
-    """Predict the rows of a table, which is read twice, and write them."""
+    """Predict the rows of a table, which is read twice, and write them.
+
+    With a result of several targets, each row is predicted by the model of its site.
+    """
     ending = _checked_ending(out)
     if out != PIPE:
         check_free(out, overwrite)
     with notes_for_warnings(), _as_file(table) as path:
-        model, source = ResultFolder(folder).model(), TableFile(path)
-        q = None if level is None else model.scores.quantile(level)
-        rows = _compared(model, source, strict)
-        parts = _predicted(model, rows, source, q)
+        source = TableFile(path)
+        models = SiteModels(ResultFolder(folder), source)
+        if level is not None:
+            models.common.scores.quantile(level)  # refused before the table is read
+        rows = _compared(models, source, strict)
+        parts = _predicted(models, rows, source, level)
         first = next(parts)  # errors of the model come before the file
         parts = chain([first], parts)
         if safe and ending in (".csv", ".csv.gz", ".xlsx"):
@@ -88,8 +104,77 @@ def _as_file(table: Path) -> Iterator[Path]:
         remove_temporary_folder(folder)
 
 
-def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
+class SiteModels:
+    """Models of a result by site; where it has one target, one model for all rows.
+
+    With several, `column` names the sites. A site without a folder of its own has the `common`
+    model.
+    """
+
+    def __init__(self, folder: ResultFolder, source: TableFile) -> None:
+        self.folder, self.sites, self.common = folder, folder.sites(), folder.model()
+        self.column: str | None = None
+        self._loaded: dict[str, TableModel] = {}
+        if len(self.sites) > 1:
+            self.column = folder.options().files.site_column
+            if self.column not in source.names:
+                first = next(iter(self.sites.values())).path
+                raise DataError(
+                    f"{source.path} has no column {self.column!r}, which names the site of each "
+                    f"row; add it, or predict with the folder of one site, such as {first}"
+                )
+
+    def names(self, part: pd.DataFrame) -> pd.Series:
+        """Return the site of every row."""
+        if self.column is None:
+            return pd.Series("", part.index, dtype=object)
+        names = as_text(part[self.column]).replace("", None)
+        if missing := int(names.isna().sum()):
+            raise DataError(f"{count(missing, 'row')} of the table have no site in {self.column!r}")
+        return names
+
+    def of(self, site: str) -> TableModel:
+        """Return the model of a site."""
+        if site not in self._loaded:
+            own = self.sites.get(site)
+            self._loaded[site] = self.common if own is None or not own.best() else own.model()
+        return self._loaded[site]
+
+    def split(self, part: pd.DataFrame) -> Iterator[tuple[TableModel, NDArray[np.intp]]]:
+        """Yield the models that predict a part, each with the positions of its rows."""
+        names = self.names(part)
+        models = {site: self.of(site) for site in names.unique()} or {"": self.common}
+        of_row = names.map({site: id(model) for site, model in models.items()}).to_numpy()
+        for model in {id(model): model for model in models.values()}.values():
+            yield model, np.flatnonzero(of_row == id(model))
+
+    def about(self, names: pd.Series, read: pd.DataFrame) -> Iterator[str]:
+        """Note drift at every site, and the sites that are new.
+
+        `read` are rows of these sites, as the models read them.
+        """
+        sources = {each["name"] for each in self.folder.completed()["sites"]}
+        new, drift = {}, []
+        for site, rows in read.groupby(names):
+            if self.column is None or (site in self.sites and self.of(site) is not self.common):
+                drift += [(site, about) for about in self.of(site).about_drift(rows)]
+            elif site in sources:
+                yield f"{site} is a source; its rows are predicted as those of a new site"
+            elif site not in self.sites:
+                new[str(site)] = rows
+        for site, about in drift[:MOST_SITES]:
+            yield about if self.column is None else f"{site}: {about}"
+        if (more := len(drift) - MOST_SITES) > 0:
+            yield f"the rows of {count(more, 'more site')} differ, too"
+        if new:
+            from shiftune.cli._tune import expected_at  # a whole search is loaded
+
+            yield from expected_at(self.folder, new)
+
+
+def _compared(models: SiteModels, source: TableFile, strict: bool) -> NewRows:
     """Read all parts of a table once, and note how they differ from training."""
+    model = models.common
     # A name that pandas has numbered is one of the columns in training.
     source.refuse_doubled(n for n in model.columns if f"{n}.1" not in model.columns)
     rows = NewRows(model.columns, source.form.decimal)
@@ -97,14 +182,17 @@ def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     for unused in rows.about_names(source.names, model.identifiers):
         note(unused)
     rng = np.random.default_rng(0)
-    sample, keys = pd.DataFrame(columns=list(model.columns)), np.empty(0)
-    for part in source.parts(model.columns):
+    columns = [*model.columns, *([] if models.column is None else [models.column])]
+    sample, keys = pd.DataFrame(columns=columns), np.empty(0)
+    for part in source.parts(columns):
         _interrupts.check()
         rows.add(part)
         keys = np.concatenate([keys, rng.random(len(part))])
-        kept = np.sort(np.argsort(keys)[:MOST_COMPARED])
-        sample = (pd.concat([sample, part]) if len(sample) else part).iloc[kept]
-        keys = keys[kept]
+        sample = pd.concat([sample, part]) if len(sample) else part
+        names = models.names(sample).to_numpy()
+        most = max(MOST_COMPARED // max(len(set(names)), 1), FEWEST_COMPARED)
+        kept = np.flatnonzero(pd.Series(keys).groupby(names).rank() <= most)
+        sample, keys = sample.iloc[kept], keys[kept]
     findings = rows.findings()
     serious = [str(each) for each in findings if each.serious]
     if strict and serious:
@@ -112,82 +200,30 @@ def _compared(model: TableModel, source: TableFile, strict: bool) -> NewRows:
     for each in findings:
         note(str(each))
     if rows.rows:
-        for about in model.about_drift(rows.read(sample)):
+        for about in models.about(models.names(sample), rows.read(sample)):
             note(about)
     return rows
 
 
-def _predicted(model: TableModel, rows: NewRows, source: TableFile, q: float | None) -> Parts:
+def _predicted(models: SiteModels, rows: NewRows, source: TableFile, level: float | None) -> Parts:
     """Yield predictions in parts, at least one of them; it may have no rows."""
+    model = models.common
     there = [name for name in model.identifiers if name in source.names]
     if lacking := [name for name in model.identifiers if name not in there]:
         note(f"the table has no identifier {listed(lacking)}; rows are numbered from 0")
+    there = [*([] if models.column is None else [models.column]), *there]
     columns = [*model.columns, *there]
     parts: Iterable[pd.DataFrame] = source.parts(columns)
     for part in parts if rows.rows else [pd.DataFrame(columns=columns)]:
         _interrupts.check()
-        found = prediction_columns(model.predictor, rows.read(part), q)
-        found.index = part.index
+        read, of_models = rows.read(part), []
+        for model, places in models.split(part):
+            q = None if level is None else model.scores.quantile(level)
+            own = prediction_columns(model.predictor, read.iloc[places], q)
+            of_models.append(own.set_axis(part.index[places]))
+        found = pd.concat(of_models).loc[part.index] if len(of_models) > 1 else of_models[0]
         found.insert(0, ROW, part.index)
         yield with_identifiers(part[there], found)
-
-
-# ---------------------------------------------------------------- columns
-
-
-def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """Prepend identifier columns, renaming prediction columns on a clash."""
-    free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
-    if ours := [other for name, other in free.items() if name != other]:
-        note(
-            "identifiers have names of columns that shiftune writes to the predictions; these are "
-            f"called {listed(ours)} there"
-        )
-    return pd.concat([identifiers, found.rename(columns=free)], axis=1)
-
-
-def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
-    """Return a name that is not taken: the same one, or with "_" behind it."""
-    return name if name not in taken else free_name(f"{name}_", taken)
-
-
-# A lone sign is shown as it is.
-FORMULA = re.compile(r"[=+\-@\t\r].", re.DOTALL)
-NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*%?\Z", re.IGNORECASE)
-
-
-def safe_text(value: Any) -> Any:
-    """Put an apostrophe before text that begins like a formula; anything else stays as it is.
-
-    >>> [safe_text(each) for each in ("=1+1", "-2.5", "-", "@SUM(A1)", -3.0, "B-7")]
-    ["'=1+1", '-2.5', '-', "'@SUM(A1)", -3.0, 'B-7']
-    """
-    if not isinstance(value, str) or not FORMULA.match(value) or NUMBER.match(value):
-        return value
-    return f"'{value}"
-
-
-def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """Escape texts and column names that a spreadsheet would run; a note names what changed."""
-    found = frame.copy()
-    changed = []
-    for at, name in enumerate(frame.columns):
-        column = frame.iloc[:, at]
-        if column.dtype.kind not in "biufcmM":
-            values = column.tolist()
-            safe = [safe_text(value) for value in values]
-            if any(now is not value for now, value in zip(safe, values, strict=True)):
-                found.isetitem(at, safe)
-                changed.append(str(name))
-    names = [safe_text(name) for name in frame.columns]
-    changed += [str(name) for name, safe in zip(frame.columns, names, strict=True) if name != safe]
-    if changed:
-        note(
-            f"text in {listed(dict.fromkeys(changed))} begins like a formula of a spreadsheet and "
-            "is written with ' before it; --no-safe-csv writes it as it is"
-        )
-    found.columns = pd.Index(names, name=frame.columns.name)
-    return found
 
 
 # ---------------------------------------------------------------- files

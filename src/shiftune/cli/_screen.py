@@ -124,6 +124,30 @@ def _in_one_sentence(overlap: pd.DataFrame, target: str) -> str:
     return f"{whole} of {n} {sources} overlap{'s' * (whole == 1)} with {target}{rest}."
 
 
+def show_overlaps(console: Console, overlaps: Mapping[str, pd.DataFrame]) -> None:
+    """Show how well the sources overlap with several targets, a line each, the worst first."""
+    grid = grid_of("target", ">overlap", ">in part", ">uncovered", "nearest source")
+    facts = []
+    for target, overlap in overlaps.items():
+        nearest = overlap["uncovered"].idxmin()
+        whole, part = int(overlapping(overlap).sum()), int(overlapping_in_part(overlap).sum())
+        facts.append((whole, part, -float(overlap["uncovered"].min()), target, str(nearest)))
+    facts.sort()
+    for whole, part, covered, target, nearest in facts[:MOST_SITES]:
+        level = Level.OK if whole else Level.CAUTION if part else Level.PROBLEM
+        uncovered = percent(-covered).replace("less than", "<")
+        name = Text(shortened(target, 24), style=COLOURS[level])
+        grid.add_row(name, str(whole), str(part), uncovered, shortened(nearest, 24))
+    console.print()
+    console.print(grid)
+    if len(facts) > MOST_SITES:
+        console.print(Text(f"and {len(facts) - MOST_SITES} more targets", style="dim"))
+    n = next(len(overlap) for overlap in overlaps.values())
+    words = f"Of {count(n, 'source')}, how many overlap with each target, wholly or in part; "
+    words += "uncovered: rows of the target that are unlike all of its nearest source."
+    console.print(Text(words, style="dim"))
+
+
 def show_models(name: str | None, as_json: bool) -> None:
     """Show the models and their search spaces, or the space of one model as a file."""
     shown = [
@@ -204,6 +228,46 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
         show_note(console, "loading the model executes code; load it only if you trust its origin")
 
 
+def show_targets(console: Console, best: Mapping[str, Any], folder: Path) -> None:
+    """Show a line per target, the most urgent first, and what to do next."""
+    targets = [each for each in best["targets"] if each["verdict"] is not None]
+    console.print()
+    loss = loss_in_words(best["loss"])
+    grid = grid_of("site", ">rows", f"expected {loss}", "verdict", ">30 labels")
+    for column in grid.columns:
+        column.no_wrap = True
+    grid.add_column("special", style="dim", ratio=1)
+    for each in targets[:MOST_SITES]:
+        saved = "" if each["gain_30"] is None else f"{-each['gain_30']:+.2g}"
+        grid.add_row(
+            shortened(each["site"], max(12, console.width - 64)),
+            str(each["rows"]),
+            estimate_in_words(each | {"value": each["risk"]}),
+            Text(each["verdict"], style=COLOURS[each["level"]]),
+            saved,
+            each["special"],
+        )
+    console.print(grid)
+    if (more := len(targets) - MOST_SITES) > 0:
+        console.print(Text(f"and {more} more, in {folder / 'targets.csv'}", style="dim"))
+    facts = [("Predicts", _predicts(best))]
+    sources = [each for each in best["targets"] if each["verdict"] is None]
+    if sources:
+        held = sum(each["low"] <= each["truth"] <= each["high"] for each in sources)
+        words = f"each treated as if it were new: within the interval at {held} of {len(sources)}"
+        facts.append(("Sources", words))
+    if not best["labels"]["obstacle"]:
+        draw = f"shiftune label-plan {folder} --n 200 draws rows to label, where they help most"
+        facts.append(("Next", draw))
+    console.print()
+    console.print(facts_grid(*facts))
+    if (n := sum(each["folder"] is not None for each in targets)) < len(targets):
+        words = f"the {n} most urgent sites have a folder; the others are in targets.csv"
+        show_note(console, f"{words} and predictions.csv, and have theirs once labels update them")
+    there = [*(name for name in FILES if (folder / name).exists()), "targets.csv", "sites"]
+    console.print(f"\nIn {folder}: {', '.join([*there, best['model_file'], *OTHERS])}")
+
+
 _MARKS = {"expected": "●", "sites": "○"}
 _WITHOUT_UNICODE = str.maketrans("●○┃├─┤", "o.||-|")
 
@@ -276,20 +340,24 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
 
 
 def show_updates(
-    console: Console, folder: Path, states: Sequence[Mapping[str, Any]], unfinished: Sequence[int]
+    console: Console,
+    folder: Path,
+    states: Mapping[Path, Mapping[str, Any]],
+    unfinished: Sequence[int],
 ) -> None:
-    """Show all updates of a folder in a table."""
+    """Show all updates of a folder in a table; their own folders name them."""
     if not states:
         console.print(
             f"{folder} has no updates; shiftune label-plan {folder} --n 30 draws rows to label"
         )
     else:
-        loss = loss_in_words(states[-1]["loss"])
-        grid = grid_of(
-            ">update", ">labels", f">{loss} without", ">with", "gain (95 % interval)", "model"
-        )
-        for state in states:
+        last = {state["target"]: path for path, state in states.items()}
+        loss = loss_in_words(states[max(last.values())]["loss"])
+        names = [">update", ">labels", f">{loss} without", ">with", "gain (95 % interval)", "model"]
+        grid = grid_of(*["site"] * (len(last) > 1), *names)
+        for state in states.values():
             grid.add_row(
+                *[shortened(state["target"], 24)] * (len(last) > 1),
                 str(state["number"]),
                 str(state["labels"]),
                 number(state["before"]["value"], 4),
@@ -298,12 +366,13 @@ def show_updates(
                 Text(updated_model(state), style="" if state["current"] else "dim"),
             )
         console.print(grid)
-        if not states[-1]["current"]:
-            path = folder / "updates" / str(states[-1]["number"]) / "labels.csv"
-            show_note(
-                console,
-                f"the search in {folder} has gone on since: update {states[-1]['number']} is of "
-                f"an earlier model; for the present one: shiftune update {folder} {path}",
-            )
+        for path in last.values():
+            if not states[path]["current"]:
+                show_note(
+                    console,
+                    f"the search in {folder} has gone on since: update {path.name} is of an "
+                    f"earlier model; for the present one: shiftune update {folder} "
+                    f"{path / 'labels.csv'}",
+                )
     for each in unfinished:
         show_note(console, f"update {each} was not finished; the next update replaces it")

@@ -22,7 +22,14 @@ from shiftune import _interrupts, _names
 from shiftune._files import PART, atomic_write, one_at_a_time
 from shiftune._options import Role
 from shiftune._provenance import RESULT_FORMAT, check_same, made_with, versions_in_words
-from shiftune._wording import count, how_to_install, listed, printable
+from shiftune._wording import (
+    count,
+    how_to_install,
+    listed,
+    loss_in_words,
+    printable,
+    with_interval,
+)
 from shiftune.checks import Trust
 from shiftune.cli._console import notes_for_warnings, screen
 from shiftune.cli._folder import (
@@ -32,11 +39,17 @@ from shiftune.cli._folder import (
     MODEL,
     PREDICTIONS,
     REPORT,
+    ROW,
     SETTINGS,
+    SITES,
+    TARGETS,
     TRIALS,
     ResultFolder,
     Updates,
     command_line,
+    fingerprint,
+    safe_for_spreadsheets,
+    with_identifiers,
     write_json,
     writing_to,
 )
@@ -47,11 +60,18 @@ from shiftune.cli._options import (
     settings_text,
     values_of,
 )
-from shiftune.cli._predict import ROW, safe_for_spreadsheets, with_identifiers
-from shiftune.cli._screen import show_answer, show_overlap, show_table, show_updates
+from shiftune.cli._screen import (
+    show_answer,
+    show_overlap,
+    show_overlaps,
+    show_table,
+    show_targets,
+    show_updates,
+)
 from shiftune.errors import (
     DataError,
     MissingPackageError,
+    OverlapWarning,
     ProblemError,
     SettingsError,
     StorageError,
@@ -62,7 +82,8 @@ from shiftune.predictor import SiteScores
 from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.problem import ShiftProblem
 from shiftune.ratio._overlap import ColumnSummaries
-from shiftune.report._summary import records
+from shiftune.report import save_overview
+from shiftune.report._summary import LEVEL_OF, records
 from shiftune.search import ShiftSearch
 from shiftune.search._families import table_size
 from shiftune.search._journal import is_searched
@@ -82,13 +103,17 @@ def diagnose(options: DiagnoseOptions) -> None:
     notes = _notes_on_table(problem)
     if options.label is None:
         notes.append("all columns but the site are compared; name the label, if any, with --label")
-    target = problem.target
-    overlap = problem.diagnose(options.ratio, random_state=options.seed)
+    overlaps = {
+        target.name: problem.at(target.name).diagnose(options.ratio, random_state=options.seed)
+        for target in problem.targets
+    }
     if options.as_json:
+        of_each: list[dict[str, Any]] = [
+            {"target": t.name, "target_rows": len(t), "sources": records(overlaps[t.name])}
+            for t in problem.targets
+        ]
         found = {
-            "target": target.name,
-            "target_rows": len(target),
-            "sources": records(overlap),
+            **(of_each[0] if len(of_each) == 1 else {"targets": of_each}),
             "columns": records(problem.columns.overview()),
             "notes": notes,
         }
@@ -96,12 +121,20 @@ def diagnose(options: DiagnoseOptions) -> None:
         return
     console = screen()
     show_table(console, options.files, problem, notes, label=options.label)
-    show_overlap(console, overlap, target.name)
+    if len(overlaps) == 1:
+        show_overlap(console, *overlaps.values(), *overlaps)
+    else:
+        show_overlaps(console, overlaps)
 
 
 def tune(options: TuneOptions) -> None:
     """Search in a folder, or continue there, and show the result."""
     folder = ResultFolder(options.out or _default_folder(options))
+    if folder.study != folder.path:
+        raise StorageError(
+            f"{folder.path} is the folder of a site in {folder.study}, which is tuned with all "
+            "others there; give another folder with --out"
+        )
     job = prepare_job(options, folder.journal)
     with _one_beginning(folder) if options.join else nullcontext():
         new = check_folder(folder, job)
@@ -139,25 +172,27 @@ def tune(options: TuneOptions) -> None:
         found = {"folder": str(folder.path), **best, **table}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    show_answer(console, best, folder.path)
-    if best["verdict"]["trust"] == Trust.DO_NOT_USE:
-        reason = f"Do not use this model at {best['target']}: {best['verdict']['reason']}"
-        typer.echo(printable(reason), err=True)
+    if "targets" in best:
+        show_targets(console, best, folder.path)
+        verdicts = [(t["site"], t["verdict"], t["reason"]) for t in best["targets"]]
+    else:
+        show_answer(console, best, folder.path)
+        verdicts = [(best["target"], best["verdict"]["trust"], best["verdict"]["reason"])]
+    for site, trust, reason in verdicts:
+        if trust == Trust.DO_NOT_USE:
+            typer.echo(printable(f"Do not use this model at {site}: {reason}"), err=True)
 
 
 def report(path: Path, moved: Mapping[str, Path | None]) -> None:
-    """Write the files of a result again, from the trials so far."""
+    """Write the files of a result again, from the trials so far: of all targets, or of one."""
     if not ResultFolder.can_report():
         raise MissingPackageError(NO_REPORT)
     folder = ResultFolder(path)
     if lost := folder.lost() or ("" if folder.finished() else f"{path} has no finished trial"):
         raise StorageError(f"{lost}; run this first: {folder.last_command}")
-    job = reopened(folder, moved)
-    job.search.set_params(n_trials=folder.settings()["runs"][-1]["trials"])
     with notes_for_warnings(), only_search_of(folder.journal):
-        job.search.reopen(job.problem).refit()
-        write_result(folder, job)
-    if states := folder.updates.records:
+        write_results(folder, reopened(folder, moved))
+    if states := folder.updates.states:
         show_updates(screen(), path, states, ())
     typer.echo(f"Written to {path / REPORT}")
 
@@ -167,7 +202,9 @@ def _default_folder(options: TuneOptions) -> Path:
     name = options.data.resolve().parent.name if pattern else options.data.name
     stem = name.split(".", maxsplit=1)[0]
     models = "-".join(sorted(options.model)) or "auto"
-    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{options.files.target_name}-{models}"))
+    several = len(options.target) > 1
+    target = f"{len(options.target)}_sites" if several else options.files.target_name
+    return Path(re.sub(r"[^\w.-]+", "_", f"{stem}-{target}-{models}"))
 
 
 def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] | None:
@@ -185,7 +222,7 @@ def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] |
             if new:
                 folder.discard()
             raise
-        return write_result(folder, job)
+        return write_results(folder, job)
 
 
 def _searched_together(job: TuneJob, folder: ResultFolder) -> dict[str, Any] | None:
@@ -205,7 +242,7 @@ def _searched_together(job: TuneJob, folder: ResultFolder) -> dict[str, Any] | N
         if best is not None:
             return best
         search.refit()
-        return write_result(folder, job)
+        return write_results(folder, job)
 
 
 # ---------------------------------------------------------------- the job
@@ -215,8 +252,8 @@ def _searched_together(job: TuneJob, folder: ResultFolder) -> dict[str, Any] | N
 class TuneJob:
     """Options whose table has been read and whose settings have been checked.
 
-    Defaults that depend on the table are filled in; identifiers of the target's rows are as they
-    are written in the file; the search is ready to fit.
+    Defaults that depend on the table are filled in; identifiers of the target's rows (and the site,
+    if there are several) are as they are written in the file; the search is ready to fit.
     """
 
     options: TuneOptions
@@ -228,6 +265,22 @@ class TuneJob:
     def fingerprint(self) -> str:
         """Fingerprint of the data that was read."""
         return self.problem.fingerprint()
+
+    @property
+    def places(self) -> Mapping[str, NDArray[np.intp]]:
+        """Positions of the rows of each target among those of all."""
+        target = self.problem.target
+        return self.problem.target_rows or {target.name: np.arange(len(target))}
+
+    def at(self, site: str) -> TuneJob:
+        """Return the job of one of the targets; the search has a result."""
+        if not self.problem.target_rows:
+            return self
+        identifiers = self.identifiers.iloc[self.places[site]].reset_index(drop=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
+            search = self.search.at(site)
+        return replace(self, problem=search.problem_, identifiers=identifiers, search=search)
 
 
 def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
@@ -253,8 +306,13 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `fit` gives the same, as notes
         settings = check_settings(search.get_params(deep=False), problem)
+    if (several := len(problem.targets) > 1) and settings.one_target:
+        raise SettingsError(
+            f"{settings.one_target}; tune for one --target at a time, or with --risk adjusted, "
+            "which is for all of them"
+        )
     settled: dict[str, Any] = {
-        "target": problem.target.name,
+        "target": [target.name for target in problem.targets],
         "task": task,
         "model": list(models),
         "space": None if space is None else space_entries(space),
@@ -262,8 +320,8 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         "final": settings.final,
     }
     identifiers = pd.DataFrame(index=range(len(problem.target)))
-    if problem.identifiers:
-        identifiers = options.files.as_written(problem.identifiers, problem.target.rows)
+    if names := [*[options.files.site_column] * several, *problem.identifiers]:
+        identifiers = options.files.as_written(names, problem.target.rows)
     return TuneJob(replace(options, **settled), problem, identifiers, search)
 
 
@@ -286,7 +344,10 @@ def _with_note(problem: ShiftProblem) -> ShiftProblem:
 
 
 def reopened(folder: ResultFolder, moved: Mapping[str, Path | None] | None = None) -> TuneJob:
-    """Read the table of a result again; another table is refused."""
+    """Read the table and the trials of a result again; another table is refused.
+
+    From the folder of a site, the job is that of this target.
+    """
     options = folder.options(moved)
     for name, path in values_of(options, Role.FILE).items():
         try:
@@ -300,8 +361,34 @@ def reopened(folder: ResultFolder, moved: Mapping[str, Path | None] | None = Non
             f"{options.files} is not the table of this result, or has changed since; give the old "
             "one with --data"
         )
-    check_folder(folder, job)
-    return job
+    check_folder(ResultFolder(folder.study), job)
+    job.search.set_params(n_trials=folder.settings()["runs"][-1]["trials"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverlapWarning)  # shown by tune
+        job.search.reopen(job.problem)
+    sites = folder.sites()
+    return job.at(*sites) if len(sites) == 1 else job
+
+
+def expected_at(folder: ResultFolder, sites: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Say what to expect at sites that the search did not know, from their rows."""
+    try:
+        job = reopened(folder)
+    except ProblemError as error:  # such as a table that was moved
+        yield f"{count(len(sites), 'new site')} without an estimate: {error}"
+        return
+    loss = loss_in_words(job.search.result_.loss.name)
+    for site, X in sites.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
+            try:
+                found = job.search.at(X, name=site)
+                risk, verdict = found.risk_, found.verdict_
+            except ProblemError as error:
+                yield f"{site} is new, and has no estimate: {error}"
+                continue
+        expected = with_interval(risk.value, risk.interval())
+        yield f"{site} is new; {loss} expected there: {expected}; {verdict}"
 
 
 # ---------------------------------------------------------------- the folder of a job
@@ -364,13 +451,48 @@ def begin(folder: ResultFolder, job: TuneJob) -> None:
             part.write_text(settings_text(job.options), "utf-8")
 
 
-def write_result(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
+# Targets whose folders are written; others have theirs once labels update them.
+MOST_FOLDERS = 30
+
+
+def write_results(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
+    """Write all files of a fitted search, and of each target; return the content of `BEST`."""
+    if not job.problem.target_rows:
+        return write_result(folder, job)
+    # The sources have a few lines at the end, unless two are too few to spare one.
+    table = job.search.target_table(sources=2 < len(job.problem.names) <= MOST_FOLDERS)
+    with writing_to(folder.path, OUT):
+        (folder.path / BEST).unlink(missing_ok=True)
+    sites = folder.sites()
+    urgent = [site for site in table.index if site in sites]
+    for place, site in enumerate(urgent):
+        if place < MOST_FOLDERS or sites[site].path.exists():
+            write_site(sites[site], job, site)
+    written = {site: f"{SITES}/{each.path.name}" for site, each in sites.items() if each.best()}
+    return write_result(folder, job, table.assign(folder=table.index.map(written.get)))
+
+
+def write_site(folder: ResultFolder, job: TuneJob, site: str) -> None:
+    """Write all files of one of several targets."""
+    _interrupts.check()
+    with writing_to(folder.path, OUT):
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_result(folder, job.at(site))
+
+
+def write_result(
+    folder: ResultFolder, job: TuneJob, targets: pd.DataFrame | None = None
+) -> dict[str, Any]:
     """Write all files of a fitted search; return the content of `BEST`.
 
-    `BEST` goes first and comes back last: where it is, the other files belong to it.
+    `BEST` goes first and comes back last: where it is, the other files belong to it. With a table
+    of several targets, that and an overview take the place of model card and report.
     """
     search, path = job.search, folder.path
     labelled = job.problem.target_labelled if job.options.use_target_labels else None
+    origin = _origin(folder, job)
+    best = search.result_.summary(settings=origin)
+    del best["provenance"]["settings"]  # which settings.json has, with every run
     with writing_to(path, OUT):
         for outdated in (BEST, REPORT, CARD):
             (path / outdated).unlink(missing_ok=True)
@@ -378,34 +500,43 @@ def write_result(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
         with atomic_write(path / TRIALS) as part:
             (safe_for_spreadsheets(trials) if job.options.safe_csv else trials).to_csv(part)
         model = table_model(job, search.predictor_, search.result_.site_scores)
-        model_file = save_model(model, path / MODEL).name
+        model_file = save_model(model, path / MODEL, mark=fingerprint(best)).name
         with atomic_write(path / PREDICTIONS) as part:
             predictions(job, search, labelled).to_csv(part, index=False)
-    origin = _origin(folder, job)
-    best = search.result_.summary(settings=origin)
-    del best["provenance"]["settings"]  # which settings.json has, with every run
     best |= {**job.options.of_result(), "model_file": model_file}
-    with writing_to(path, OUT), atomic_write(path / CARD) as part:
-        search.model_card(part, settings=origin)
+    if targets is None:
+        with writing_to(path, OUT), atomic_write(path / CARD) as part:
+            search.model_card(part, settings=origin)
+    else:
+        best["targets"] = records(targets.assign(level=targets["verdict"].map(LEVEL_OF)))
+        with writing_to(path, OUT), atomic_write(path / TARGETS) as part:
+            (safe_for_spreadsheets(targets) if job.options.safe_csv else targets).to_csv(part)
     if folder.can_report():
-        updates = Updates(path, best).records
         with writing_to(path, OUT), atomic_write(path / REPORT) as part:
-            search.report(part, settings=origin, updates=updates)
+            if targets is None:
+                updates = list(Updates(path, best).states.values())
+                search.report(part, settings=origin, updates=updates)
+            else:
+                pages = {s: f"{f}/{REPORT}" for s, f in targets["folder"].dropna().items()}
+                save_overview(search.result_, part, table=targets, pages=pages)
     with writing_to(path, OUT):
         write_json(path / BEST, best)
     return best
 
 
 def _origin(folder: ResultFolder, job: TuneJob) -> dict[str, str]:
-    """Return where a result comes from, for the report and the model card."""
+    """Return where a result comes from, for the report and the model card.
+
+    These are shown to others: the command, and where the files are, stay in the settings.
+    """
     settings = folder.settings()
     last = settings["runs"][-1]
     labelled = job.problem.target_labelled
     remarks = (each.removeprefix("column ") for each in job.problem.columns.decisions)
     used = f"used: {labelled.sum()} of {len(labelled)} rows" if labelled.any() else "not used"
     return {
-        "command": last["command"],
-        "data file": ", ".join(settings["files"].values()),
+        "command": f"shiftune tune --settings {COMMAND}",
+        "data file": ", ".join(Path(file).name for file in settings["files"].values()),
         "data fingerprint": settings["data"],
         "labels of the target": used,
         "columns": "; ".join(remarks) or "all",

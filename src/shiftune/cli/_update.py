@@ -7,7 +7,6 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +17,32 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from shiftune._files import atomic_write
-from shiftune._wording import alike, count, listed, number
+from shiftune._wording import alike, count, listed, number, shortened
 from shiftune.cli._console import note, notes_for_warnings, screen, show_note
 from shiftune.cli._folder import (
     LABELS,
-    PREDICTIONS,
+    ROW,
+    SITES,
     ResultFolder,
     Updates,
     command_line,
+    free_name,
     writing_to,
 )
-from shiftune.cli._predict import ROW, WRITERS, free_name
-from shiftune.cli._screen import show_update, show_updates
-from shiftune.cli._tune import TuneJob, predictions, reopened, table_model
+from shiftune.cli._predict import WRITERS
+from shiftune.cli._screen import MOST_SITES, show_update, show_updates
+from shiftune.cli._tune import TuneJob, predictions, reopened, table_model, write_site
 from shiftune.columns import Columns
 from shiftune.columns._column import TREND, as_text
 from shiftune.columns._formats import read_numbers, without_zeros
 from shiftune.errors import DataError, SettingsError, StorageError
-from shiftune.models import load_model
 from shiftune.models._by_name import ColumnReader
-from shiftune.models._storing import PICKLED
 from shiftune.problem._site import rows_of
 from shiftune.report._summary import estimate_record, risk_record, sentence, update_record
 from shiftune.risk import by_group, estimate
 from shiftune.risk._result import Estimate, RiskEstimate
 from shiftune.search._storage import only_search_of
+from shiftune.search._targets import label_plan
 from shiftune.search._updating import site_scores
 from shiftune.search._updating import update as update_predictor
 from shiftune.tables import read_as_written, read_file
@@ -51,16 +51,19 @@ from shiftune.tables import read_as_written, read_file
 MOST_NAMED = 2
 # Relative difference of two numbers that are the same, as spreadsheets write them.
 SAME_NUMBER = 1e-5
-# Relative difference of predictions up to which two models are the same: other machines and
-# versions of libraries sum in another order.
-SAME_PREDICTION = 1e-6
+# Relative difference of weights that are the same: other machines and versions of libraries sum in
+# another order.
+SAME_WEIGHT = 1e-6
 Moved = Mapping[str, Path | None]
 
 # ---------------------------------------------------------------- the commands
 
 
-def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> None:
-    """Write a file with rows of the target, drawn at random among those without a label so far."""
+def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> None:
+    """Write a file with rows drawn at random among those without a label so far.
+
+    Of several targets, each has as many as `label_plan` gives it.
+    """
     folder = ResultFolder(path)
     obstacle = folder.completed(folder.finished())["labels"]["obstacle"]
     out = out or Path(f"{path.resolve().name}-labels.csv")
@@ -68,17 +71,24 @@ def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) ->
         raise SettingsError(f"--out must end in .csv or .xlsx, got {out}")
     if out.exists():
         raise StorageError(f"{out} exists, and may have labels in it; give another file with --out")
-    with notes_for_warnings():
+    with notes_for_warnings(), only_search_of(folder.journal):
         job = reopened(folder, moved)
-        plan = _plan(job, folder.updates, n, seed)
+        left = _unlabelled_rows(folder, job)
+        if len(left) == 1:
+            counts = dict.fromkeys(left, n)
+        else:
+            known = {site: len(rows) - len(left[site]) for site, rows in job.places.items()}
+            counts = label_plan(job.search.result_, n, known)["labels"].to_dict()
+        plan = _plan(job, left, counts, seed)
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
         if ending == ".csv":
             plan.to_csv(part, index=False, sep=job.options.files.separator)
         else:
             WRITERS[ending](iter([plan]), part)
     console = screen()
-    target = job.problem.target.name
-    written = f"Written to {out}: {count(n, 'row')} of {target}, drawn at random."
+    drawn = {site: m for site, m in counts.items() if m}
+    of_sites = [f"{count(m, 'row')} of {shortened(site, 24)}" for site, m in drawn.items()]
+    written = f"Written to {out}: {listed(of_sites, MOST_SITES, quoted=False)}, drawn at random."
     if obstacle:
         console.print(written)
         show_note(
@@ -91,62 +101,108 @@ def label_plan(path: Path, n: int, out: Path | None, seed: int, moved: Moved) ->
     typer.echo(f"  {shlex.join(['shiftune', 'update', str(path), str(out)])}")
 
 
-def _plan(job: TuneJob, updates: Updates, n: int, seed: int) -> pd.DataFrame:
-    """Return rows of the target without a label so far, as written in the table."""
-    problem = job.problem
-    left = ~problem.target_labelled
-    left[list(_earlier_labels(updates, job))] = False
-    rows = problem.target.rows[left]
-    if n > len(rows):
+def _unlabelled_rows(folder: ResultFolder, job: TuneJob) -> dict[str, NDArray[np.intp]]:
+    """Return the rows of each target without a label so far, by their numbers in the table."""
+    found, target = {}, job.problem.target
+    for site, own in folder.sites().items():
+        places = job.places[site]
+        left = ~job.problem.target_labelled[places]
+        if own.updates.finished:
+            left[list(_earlier_labels(own.updates, job.at(site)))] = False
+        found[site] = target.rows[places[left]]
+    return found
+
+
+def _plan(
+    job: TuneJob, left: Mapping[str, NDArray[np.intp]], counts: Mapping[str, int], seed: int
+) -> pd.DataFrame:
+    """Return rows of the targets, so many of each, as written in the table."""
+    problem, random = job.problem, np.random.default_rng(seed)
+    if not any(map(len, left.values())):
+        raise DataError(f"all rows of {problem.target.name!r} have a label already")
+    if not sum(counts.values()):
         raise DataError(
-            f"{problem.target.name!r} has {count(len(rows), 'row')} without a label so far; "
-            f"give an --n of at most {len(rows)}"
-            if len(rows)
-            else f"all rows of {problem.target.name!r} have a label already"
+            "labels are not expected to lower the loss at any of the targets; to draw rows of one "
+            f"all the same: shiftune label-plan DIR/{SITES}/NAME"
         )
-    drawn = np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
-    found = job.options.files.as_written([*problem.identifiers, *problem.columns], drawn)
-    found.insert(len(problem.identifiers), _row_column(job), drawn)
+    for site, rows in left.items():
+        if counts[site] > len(rows):
+            raise DataError(
+                f"{site!r} has {count(len(rows), 'row')} without a label so far; give an --n of at "
+                f"most {len(rows)}"
+            )
+    drawn = np.sort(
+        np.concatenate([random.choice(rows, counts[s], replace=False) for s, rows in left.items()])
+    )
+    several = [job.options.files.site_column] * (len(left) > 1)
+    names = [*several, *problem.identifiers]
+    found = job.options.files.as_written([*names, *problem.columns], drawn)
+    found.insert(len(names), _row_column(job), drawn)
     return found.assign(**{job.options.label: ""})
 
 
 def list_updates(path: Path, as_json: bool) -> None:
     """Show the updates of a result so far."""
-    folder = ResultFolder(path)
-    folder.settings()  # an error where this is not the folder of a result
-    updates = folder.updates
+    sites = ResultFolder(path).sites()  # an error where this is not the folder of a result
+    every = [own.updates for own in sites.values()]
+    states = {path: record for updates in every for path, record in updates.states.items()}
+    unfinished = [number for updates in every for number in updates.unfinished]
     if as_json:
-        found = {"updates": updates.records, "unfinished": updates.unfinished}
+        found = {"updates": list(states.values()), "unfinished": unfinished}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        show_updates(screen(), path, updates.records, updates.unfinished)
+        show_updates(screen(), path, states, unfinished)
 
 
 def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
-    """Update the model of a result by the labels in a file, and by all earlier ones."""
+    """Update the model of a result by the labels in a file, and by all earlier ones.
+
+    Of several targets, each that has labels in the file.
+    """
     folder = ResultFolder(path)
     folder.settings()  # an error where this is not the folder of a result
     with notes_for_warnings(), only_search_of(folder.journal):
-        record = _updated(folder, labels, moved)
-    state = folder.updates.state(record["number"])
+        states = _updated(folder, labels, moved)
     if as_json:
-        found = {"folder": str(state), **record}
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    else:
+        found = [{"folder": str(state), **record} for state, record in states.items()]
+        shown = found[0] if len(found) == 1 else {"updates": found}
+        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    elif len(states) == 1:
+        ((state, record),) = states.items()
         show_update(screen(), record, state)
+    else:
+        show_updates(screen(), path, states, ())
 
 
-def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
+def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[Path, dict[str, Any]]:
+    """Update the targets that have labels in a file; return the folders and records."""
+    if obstacle := folder.completed(folder.finished())["labels"]["obstacle"]:
+        raise SettingsError(f"labels cannot update this predictor: {obstacle}")
+    sites = folder.sites()
+    for own in sites.values():
+        if path.resolve().parent == own.updates.state(own.updates.next).resolve():
+            raise StorageError(f"{path} is in the folder that is written; move it elsewhere")
+    job, states = reopened(folder, moved), {}
+    given = read_labels(path, job)
+    for site, own in sites.items():
+        places = {int(place): at for at, place in enumerate(job.places[site])}
+        labels = {places[place]: label for place, label in given.items() if place in places}
+        if labels:
+            if not own.best():
+                write_site(own, job, site)
+            record = _updated_site(own, job.at(site), labels, path)
+            states[own.updates.state(record["number"])] = record
+    return states
+
+
+def _updated_site(
+    folder: ResultFolder, job: TuneJob, given: dict[int, Any], path: Path
+) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
     best, updates = folder.completed(folder.finished()), folder.updates
-    if obstacle := best["labels"]["obstacle"]:
-        raise SettingsError(f"labels cannot update this predictor: {obstacle}")
-    if path.resolve().parent == updates.state(updates.next).resolve():
-        raise StorageError(f"{path} is in the folder that is written; move it elsewhere")
-    job = reopened(folder, moved)
     last = max(updates.finished, default=None)
     earlier = _earlier_labels(updates, job)
-    given = _without_known(read_labels(path, job), job, path)
+    given = _without_known(given, job, path)
     new = given.keys() - earlier.keys()
     replaced = [each for each in given if given[each] != earlier.get(each, given[each])]
     if last is not None and not new and not replaced and updates.record(last)["current"]:
@@ -160,9 +216,8 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
     problem = job.problem
     kind = float if problem.task == "regression" else problem.classes.dtype
     positions, y = np.array(list(labels)), np.array(list(labels.values()), dtype=kind)
-    job.search.reopen(problem)
-    result = job.search.result_
-    model = _stored_model(folder, best, job)
+    result, model = job.search.result_, job.search.predictor_
+    _check_members(folder, best, result.choice.weights)
     X = rows_of(problem.target.X, positions)
     target = problem.target
     groups = None if target.groups is None else target.groups[positions]
@@ -191,6 +246,20 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[str, Any]:
         predictions(job, updated.predictor_, used),
         record,
     )
+
+
+def _check_members(
+    folder: ResultFolder, best: Mapping[str, Any], weights: Mapping[int, float]
+) -> None:
+    """Refuse to update another model than that of the folder."""
+    members = {member["trial"]: member["weight"] for member in best["members"]}
+    if weights.keys() != members.keys() or not all(
+        np.isclose(weights[trial], members[trial], rtol=SAME_WEIGHT) for trial in members
+    ):
+        raise StorageError(
+            f"the model in {folder.path} is not the one of its trials: with the packages installed "
+            f"now, shiftune chooses other models; shiftune report {folder.study} writes it again"
+        )
 
 
 def _without_known(given: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
@@ -238,48 +307,6 @@ def _compared(
         about["low"] = max(about["low"], 0.0)
     low, high = Estimate(own.value - first.value, total, dof).interval()
     return found | {"mean_loss": about, "agrees": bool(low <= 0 <= high)}
-
-
-# ---------------------------------------------------------------- the stored model
-
-
-def _stored_model(folder: ResultFolder, best: dict[str, Any], job: TuneJob) -> Any:
-    """Return the stored model of a search that is open again, if it is the one of its trials.
-
-    A pickled model is fitted again instead, since loading it would execute code.
-    """
-    members = {member["trial"]: member["weight"] for member in best["members"]}
-    weights = job.search.result_.choice.weights
-    if weights.keys() != members.keys() or not all(
-        np.isclose(weights[trial], members[trial], rtol=SAME_PREDICTION) for trial in members
-    ):
-        raise StorageError(_other_model(folder, "chooses other models"))
-    if best["model_file"].endswith(PICKLED):
-        return job.search.predictor_
-    model = load_model(folder.path / best["model_file"]).predictor
-    labelled = job.problem.target_labelled if job.options.use_target_labels else None
-    now = StringIO(predictions(job, model, labelled).to_csv(index=False))
-    if not _same(pd.read_csv(folder.path / PREDICTIONS), pd.read_csv(now)):
-        raise StorageError(_other_model(folder, f"does not predict what {PREDICTIONS} holds"))
-    return model
-
-
-def _other_model(folder: ResultFolder, what: str) -> str:
-    return (
-        f"the model in {folder.path} is not the one of its trials: with the packages installed "
-        f"now, shiftune {what}; shiftune report {folder.path} writes the model again"
-    )
-
-
-def _same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    if list(one) != list(other) or len(one) != len(other):
-        return False
-    return all(
-        np.allclose(one[name], other[name], rtol=SAME_PREDICTION, equal_nan=True)
-        if one[name].dtype.kind in "iuf" and other[name].dtype.kind in "iuf"
-        else one[name].equals(other[name])
-        for name in one
-    )
 
 
 # ---------------------------------------------------------------- labels in a file
@@ -505,7 +532,10 @@ def check_rows(
     )
     if site in given:
         here[site] = as_text(given[site].reset_index(drop=True))
-        there[site] = pd.Series(target.name, there.index, dtype=object)
+        of_row = np.full(len(target), target.name, dtype=object)
+        for name, places in job.places.items():
+            of_row[places] = name
+        there[site] = pd.Series(of_row[np.asarray(positions)], there.index)
     differ = pd.DataFrame({name: _differ(here[name], there[name]) for name in here})
     rows = np.flatnonzero(differ.any(axis=1))
     if not len(rows):

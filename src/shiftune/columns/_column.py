@@ -33,6 +33,7 @@ from shiftune.columns._formats import (
     NumberFormat,
     NumberFormats,
     are_whole,
+    as_numbers,
     counted,
     date_formats_by_site,
     find_format,
@@ -337,8 +338,9 @@ def learn(
     if not keep:
         found = _decided(found, values, rows)
     if is_text:
-        levels = np.array([*values.cat.categories, None], dtype=object)
-        values = pd.Series(levels[values.cat.codes], values.index, dtype=object, name=column.name)
+        texts = pd.Series(np.array([*values.cat.categories, None], dtype=object))
+        texts = texts.infer_objects().take(values.cat.codes)  # the last one is the missing one
+        values = texts.set_axis(values.index).rename(column.name)
     return found, values
 
 
@@ -470,14 +472,16 @@ def _copies_site(column: Column, values: pd.Series, rows: TableRows) -> str:
         return ""
     if column.kind != "date" and not _may_be_codes(column, values):
         return ""
-    pairs = pd.DataFrame({"site": rows.codes, "value": values, "inside": rows.inside})
-    pairs = pairs.dropna().drop_duplicates()
-    if pairs["site"].duplicated().any():
+    codes, names = pd.factorize(values)
+    has = np.zeros((len(rows.sizes), len(names) + 1), dtype=bool)  # the last one is missing
+    has[rows.codes, codes] = True
+    has = has[:, : len(names)]
+    if has.sum(axis=1).max() > 1:
         return ""
-    if not pairs["value"].duplicated().any():
+    if has.sum(axis=0).max() == 1:
         return "one value per site, so it is the site under another name"
-    own = pairs["value"][pairs["inside"]]
-    if column.kind != "number" and not pairs["value"][~pairs["inside"]].isin(own).any():
+    own = np.isin(np.arange(len(has)), rows.codes[rows.inside])
+    if column.kind != "number" and not (has[own].any(axis=0) & has[~own].any(axis=0)).any():
         return "one value per site, and no source has that of the target"
     return ""
 
@@ -495,12 +499,13 @@ def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, 
                 f"{listed(new.index, 3)}"
             )
     if column.kind == "number":
-        others, found = values[rows.labelled & ~rows.inside], []
+        others, found = values[~rows.inside], []
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
         most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
+        low, high = others.min(), others.max()
         for outside, where, limit in (
-            (own < others.min(), "below the smallest", others.min()),
-            (own > others.max(), "above the largest", others.max()),
+            (own < low, "below the smallest", low),
+            (own > high, "above the largest", high),
         ):
             if (m := int(outside.sum())) > most:
                 found.append(
@@ -552,7 +557,7 @@ def typed(
 
     read = _dates(found, given, rows, date_format)
     converted, values = read or _numbers(found, given, rows)
-    kind, strange = converted.kind, given[values[given.index].isna()]
+    kind, strange = converted.kind, given[values.isna()]
     # 007 is a code, not a number
     if kind == "number" and (
         _are_many(strange, given) or first_code(given.cat.categories.to_numpy())
@@ -630,7 +635,8 @@ def _dates(
     """Read dates; with slashes, some sites may write the day first, and others the month."""
     if preferred is None and (own := date_formats_by_site(given, rows.sites)):
         of_rows = rows.sites[given.index].map(own)
-        dates = pd.concat([parse_dates(part, each) for each, part in given.groupby(of_rows)])
+        read_parts = [parse_dates(part, each) for each, part in given.groupby(of_rows)]
+        dates = pd.concat(read_parts).loc[given.index]
         if dates.isna().mean() <= MOST_STRANGE:
             how = _at_sites({site: format_in_words(each) for site, each in own.items()})
             of_target = own.get(rows.target, of_rows.iloc[0])
@@ -660,7 +666,7 @@ def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bo
 
 
 def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series]:
-    plain = PLAIN.read(given).abs()
+    plain = as_numbers(pd.Series(given.cat.categories)).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
     limit = 10 * float(plain[plain % 1 > 0].max()) if (plain % 1 > 0).any() else np.inf
     formats = NumberFormats(-limit, limit, rows.decimal)
@@ -671,7 +677,8 @@ def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column,
     if formats.odd.total and unclear:
         by_site = number_formats_by_site(given, rows.sites)
         parts = given.groupby(rows.sites[given.index])
-        numbers = pd.concat([by_site[str(site)].read(part) for site, part in parts])
+        read = [by_site[str(site)].read(part) for site, part in parts]
+        numbers = pd.concat(read).loc[given.index]
         how = _at_sites({site: each.words for site, each in by_site.items() if each != PLAIN})
         written = by_site.get(rows.target, PLAIN)
     if how:
@@ -696,6 +703,8 @@ def _about_categories(column: Column, strange: pd.Series, given: pd.Series) -> s
     """Say why texts are not read as numbers, and that many categories are told apart in part."""
     share, texts, many = len(strange) / len(given), strange.unique(), column.distinct
     rare = "; rare ones share one category" if many > _MANY_CATEGORIES else ""
+    if 0 < share < 1 and strange.astype(str).str.endswith(("%", "‰")).all():
+        return f"per cents beside shares ({texts[0]!r}): write all in one way. Read as categories"
     if share >= 0.5:
         return f"{many} different texts{rare}" if rare else ""
     if not _are_many(strange, given):

@@ -82,8 +82,13 @@ def _categorical(like: pd.Series, codes: NDArray[Any], levels: Iterable[str | No
 
 
 def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
-    """Return the number of every row's text, and the texts, in the order in which they occur."""
-    codes, texts = pd.factorize(text)
+    """Return the number of every row's text, and the texts; rows without one have -1."""
+    if isinstance(text.dtype, pd.CategoricalDtype):
+        codes, texts = text.cat.codes.to_numpy(), text.cat.categories
+        if len(np.unique(codes[codes >= 0])) < len(texts):  # categories without a row
+            codes, texts = pd.factorize(text)
+    else:
+        codes, texts = pd.factorize(text)
     return codes, pd.Series(np.asarray(texts, dtype=object), dtype=object, name=text.name)
 
 
@@ -190,6 +195,7 @@ class NumberFormats:
         self._counts = {style: np.zeros(3, dtype=int) for style in ("plain", *_STYLES)}
         self._grouped = dict.fromkeys(_STYLES, False)
         self._affixes: set[str] = set()
+        self._largest = 0.0  # number without a unit, by its size
         self.odd, self._no_numbers = Tally(), Tally()
         self._telling, self._unread = 0, Tally()
 
@@ -219,6 +225,7 @@ class NumberFormats:
     def add_numbers(self, values: NDArray[np.float64], n: Any = 1, fraction: Any = False) -> None:
         """Count values that are numbers already, or without a format."""
         self._affixes |= {""} if len(values) else set()
+        self._largest = max(self._largest, float(np.abs(values).max(initial=0)))
         for style in self._counts:
             self._count(style, values, np.where(fraction & (style == ","), 0, n))
 
@@ -233,8 +240,11 @@ class NumberFormats:
             return self.known
         units = [*self._affixes - {""}]
         unit = units[0] if units else ""
-        # Numbers without it are of the same unit if it is a currency or a sign; "kg" may not be.
+        # Numbers without it are of the same unit if it is a currency or a sign; "kg" may not be,
+        # and beside 12 % and 14 %, 0.13 may be a share.
         may_lack = not unit[:1].isalpha() or unit.isupper()
+        if unit in ("%", "‰"):
+            may_lack = self._largest > 1
         other = unit and self.known.affix not in ("", unit)
         if len(units) > 1 or other or ("" in self._affixes and not may_lack):
             return PLAIN

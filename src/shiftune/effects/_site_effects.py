@@ -153,8 +153,8 @@ class SiteRows:
 
     def take(self, rows: Rows) -> SiteRows:
         """Return some of the rows."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{n: each[rows] for n, each in found.items() if each is not None})
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{n: each[rows] for n, each in arrays.items() if each is not None})
 
     def with_effect(self, effect: Floats) -> Floats:
         """Return the predictions with an effect of the site, (n, K)."""
@@ -293,11 +293,11 @@ class Posterior:
     def deviations(self, site: SiteRows) -> tuple[Floats, Floats]:
         """Standard deviations under the mean spread: of the effect, (K, p), and between sites."""
         s = _mean_spread(self.weights, self.effect.shape[1])
-        found = [
+        of_columns = [
             s * np.sqrt(np.diag(np.linalg.inv(np.eye(len(s)) + _scaled_gram(site.terms(k), w, s))))
             for k, w in enumerate(self.counts.T)
         ]
-        return np.sqrt(self.noise) * np.array(found), np.sqrt(self.noise) * s
+        return np.sqrt(self.noise) * np.array(of_columns), np.sqrt(self.noise) * s
 
 
 def _mean_spread(weights: Floats, p: int) -> Floats:
@@ -531,12 +531,12 @@ class SiteEffects:
     @cached_property
     def _evidence(self) -> Floats:
         """Log likelihood of every source under every spread, (k, I, S, C)."""
-        found = np.zeros((len(self.sources), *LOG_PRIOR.shape))
+        log_likelihood = np.zeros((len(self.sources), *LOG_PRIOR.shape))
         if self.out_of_site:
             for j, source in enumerate(self.sources):
                 _interrupts.check()
-                found[j] = posterior(source, LOG_PRIOR, self.unit).log_likelihood
-        return found
+                log_likelihood[j] = posterior(source, LOG_PRIOR, self.unit).log_likelihood
+        return log_likelihood
 
     def spreads(self, without: int | None = None) -> Floats:
         """Log posterior of the spreads given the sources, or all but one, (I, S, C)."""
@@ -560,12 +560,12 @@ class SiteEffects:
             out = group % _MOST_FOLDS == fold
             left, rest = site.take(np.flatnonzero(out)), site.take(np.flatnonzero(~out))
             own[out] = self.losses(left.y, left.with_effect(self.effect(rest)))
-        found = self._posterior(site)
-        deviation, between = found.deviations(site)
+        of_labels = self._posterior(site)
+        deviation, between = of_labels.deviations(site)
         prior = np.log(_UNLIKE_SOURCES) + LOG_PRIOR
-        unlike = float(np.exp(logsumexp(found.log_likelihood + prior) - found.log_evidence))
+        unlike = float(np.exp(logsumexp(of_labels.log_likelihood + prior) - of_labels.log_evidence))
         return Update(
-            unit * found.effect,
+            unit * of_labels.effect,
             unit * deviation,
             unit * between,
             own,
@@ -609,29 +609,29 @@ class SiteEffects:
         self, labels: int, of: Callable[[NDArray[Any], Floats], Floats]
     ) -> list[Floats]:
         """Return a function of labels and updated predictions for every row, k times (n_j,)."""
-        found = []
+        values = []
         for source, draws in zip(self.sources, self.source_predictions(labels), strict=True):
             known = ~np.asarray(np.isnan(draws).reshape(*draws.shape[:2], -1).any(axis=2))
             total = np.zeros(len(source))
             for d, rows in enumerate(known):
                 total[rows] += of(source.y[rows], draws[d, rows])
-            found.append(total / known.sum(axis=0))
-        return found
+            values.append(total / known.sum(axis=0))
+        return values
 
     def source_predictions(self, labels: int) -> list[Floats]:
         """Return the sources' predictions with so many labels of their site, for every draw.
 
         k arrays of shape (D, n_j) or (D, n_j, C), with NaN for the rows that a draw labels.
         """
-        found = []
+        predictions = []
         for source, draws in zip(self.sources, self._play(labels), strict=True):
             classes = () if self.classes is None else (len(self.classes),)
             own = np.full((len(draws), len(source), *classes), np.nan)
             for d, (others, effect) in enumerate(draws):
                 scaled = source.take(others).with_effect(effect)
                 own[d, others] = from_scale(scaled, self.classes)
-            found.append(own)
-        return found
+            predictions.append(own)
+        return predictions
 
     def _extrapolated(self, source: SiteRows, plain: Floats, played: Floats, labels: int) -> Floats:
         r"""Losses of a source with more labels than it can play.

@@ -38,8 +38,8 @@ class _Updated(BaseEstimator):  # type: ignore[misc]
 
 def predictions_of(model: Any, X: Any, *, values: bool) -> Floats:
     """Predictions of values, (n,), or of probabilities, (n, C)."""
-    found = np.asarray(model.predict(X) if values else model.predict_proba(X), dtype=float)
-    return found.reshape(-1) if values else found
+    predictions = np.asarray(model.predict(X) if values else model.predict_proba(X), dtype=float)
+    return predictions.reshape(-1) if values else predictions
 
 
 def without_effect(predictor: Any) -> Any:

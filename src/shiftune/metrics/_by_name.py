@@ -23,7 +23,7 @@ from shiftune._names import Task, complete
 from shiftune._wording import check_choice, check_different
 from shiftune.errors import SettingsError
 from shiftune.evaluate._losses import LOSSES, Loss
-from shiftune.metrics._metric import Floats, Metric, Needs, influence_on_ratio, of_ratio, of_rows
+from shiftune.metrics._metric import Floats, Metric, Needs, of_ratios, of_rows
 
 Labels = NDArray[Any]
 
@@ -117,19 +117,19 @@ def _correct(y: Labels, p: Floats) -> Floats:
 def sensitivity(threshold: float = 0.5, name: str = "sensitivity") -> Metric:
     """Share of the rows of the second class that are predicted as such."""
 
-    def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-        return 1.0 * y * _predicted(p, threshold), 1.0 * y
+    def parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+        return [(1.0 * y * _predicted(p, threshold), 1.0 * y)]
 
-    return of_ratio(name, parts, _needs(threshold), scale="logit")
+    return of_ratios(name, parts, _needs(threshold), scale="logit")
 
 
 def specificity(threshold: float = 0.5, name: str = "specificity") -> Metric:
     """Share of the rows of the first class that are predicted as such."""
 
-    def parts(y: Labels, p: Floats) -> tuple[Floats, Floats]:
-        return (1.0 - y) * (1 - _predicted(p, threshold)), 1.0 - y
+    def parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+        return [((1.0 - y) * (1 - _predicted(p, threshold)), 1.0 - y)]
 
-    return of_ratio(name, parts, _needs(threshold), scale="logit")
+    return of_ratios(name, parts, _needs(threshold), scale="logit")
 
 
 def net_benefit(
@@ -149,36 +149,19 @@ def net_benefit(
     return of_rows(name, rows, "probabilities", two_classes=True)
 
 
-def _balanced_accuracy(y: Labels, p: Floats, w: Floats) -> float:
-    """Mean share of correct rows over the classes of the site; NaN if it has one only."""
-    correct, classes = _correct(y, p), np.unique(y)
+def _balanced_parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
+    """Correct rows of every class of the site, and all of the class; undefined if it has one."""
+    classes = np.unique(y)
     if len(classes) < 2:
-        return np.nan
-    return float(np.mean([np.average(correct[y == c], weights=w[y == c]) for c in classes]))
-
-
-def _balanced_accuracy_influence(y: Labels, p: Floats) -> Floats:
-    correct = _correct(y, p)
-    each = [influence_on_ratio((y == c) * correct, y == c) for c in np.unique(y)]
-    return np.asarray(np.mean(each, axis=0))
-
-
-def _rights(y: Labels, p: Floats, c: int) -> tuple[Floats, Floats]:
-    """Twice the true positives of a class, and labels plus predictions."""
-    chosen = _predicted(p) == c
-    return 2.0 * (y == c) * chosen, 1.0 * (y == c) + chosen
+        classes = np.arange(2)  # one of which has no rows
+    return [((y == c) * _correct(y, p), 1.0 * (y == c)) for c in classes]
 
 
 def _f1_parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
-    return [_rights(y, p, c) for c in ([1] if p.ndim == 1 else np.unique(y))]
-
-
-def _f1(y: Labels, p: Floats, w: Floats) -> float:
-    return float(np.mean([np.divide(w @ right, w @ both) for right, both in _f1_parts(y, p)]))
-
-
-def _f1_influence(y: Labels, p: Floats) -> Floats:
-    return np.asarray(np.mean([influence_on_ratio(*parts) for parts in _f1_parts(y, p)], axis=0))
+    """Twice the true positives of a class, and labels plus predictions."""
+    predicted, classes = _predicted(p), [1] if p.ndim == 1 else np.unique(y)
+    hits = [(y == c, predicted == c) for c in classes]
+    return [(2.0 * own * chosen, 1.0 * own + chosen) for own, chosen in hits]
 
 
 def _rarest(y: Labels, p: Floats) -> float:
@@ -193,14 +176,14 @@ def log_odds(p: Floats) -> Floats:
     return np.asarray(logit(np.clip(p, _SMALLEST, 1 - _SMALLEST)))
 
 
-def _recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floats:
+def _recalibration(y: Labels, design: Floats, w: Floats) -> Floats:
     """Coefficients of a logistic regression by Newton's method; NaN where it has none.
 
-    `design` has shape (n, q), everything else (n,).
+    `design` has shape (n, 2), everything else (n,).
     """
-    b = np.zeros(design.shape[1])
+    b = np.zeros(2)
     for _ in range(50):
-        q = expit(offset + design @ b)
+        q = expit(design @ b)
         H = (design * (w * q * (1 - q))[:, None]).T @ design
         try:
             step = np.linalg.solve(H, design.T @ (w * (y - q)))
@@ -212,28 +195,19 @@ def _recalibration(y: Labels, design: Floats, offset: Floats, w: Floats) -> Floa
         # A matrix of a higher condition has no inverse: predictions that hardly differ.
         if np.abs(step).max() < 1e-9 and np.linalg.cond(H) < 1e12:
             return b
-    return np.full(design.shape[1], np.nan)
+    return np.full(2, np.nan)
 
 
-def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
-    """Return a number of the labels' line on the log odds of the predictions.
-
-    `of` are its weights of intercept and slope; with one weight the slope is 1.
-    """
-    wanted = np.array(of)
-
-    def parts(p: Floats) -> tuple[Floats, Floats]:
-        odds = log_odds(p)
-        if len(wanted) == 1:
-            return np.ones((len(p), 1)), odds
-        return np.column_stack([np.ones(len(p)), odds]), np.zeros(len(p))
+def calibration_line(name: str, weights: tuple[float, float], *, better: float) -> Metric:
+    """Return a sum of intercept and slope of the labels' line on the log odds, with weights."""
+    wanted = np.array(weights)
 
     def value(y: Labels, p: Floats, w: Floats) -> float:
-        return float(_recalibration(y, *parts(p), w) @ wanted)
+        return float(_recalibration(y, _line(p), w) @ wanted)
 
     def influence(y: Labels, p: Floats) -> Floats:
-        design, offset = parts(p)
-        q = expit(offset + design @ _recalibration(y, design, offset, np.ones(len(y))))
+        design = _line(p)
+        q = expit(design @ _recalibration(y, design, np.ones(len(y))))
         if np.isnan(q).any():
             return np.full(len(y), np.nan)
         H = (design * (q * (1 - q))[:, None]).T @ design / len(y)
@@ -242,6 +216,10 @@ def recalibrated(name: str, of: tuple[float, ...], better: float) -> Metric:
     return Metric(
         name, value, "probabilities", better=better, two_classes=True, influence=influence
     )
+
+
+def _line(p: Floats) -> Floats:
+    return np.column_stack([np.ones(len(p)), log_odds(p)])
 
 
 def _row_loss(name: str) -> Metric:
@@ -307,23 +285,24 @@ METRICS = complete(
                 influence=_one_vs_rest(_average_precision_influence),
             ),
             of_rows("accuracy", _correct, "classes", scale="logit"),
-            Metric(
+            of_ratios(
                 "balanced_accuracy",
-                _balanced_accuracy,
+                _balanced_parts,
                 "classes",
                 scale="logit",
-                influence=_balanced_accuracy_influence,
+                two_classes=False,
                 counted=_rarest,
             ),
-            Metric("f1", _f1, "classes", scale="logit", influence=_f1_influence, counted=_rarest),
+            of_ratios(
+                "f1", _f1_parts, "classes", scale="logit", two_classes=False, counted=_rarest
+            ),
             sensitivity(),
             specificity(),
             net_benefit(),
             _row_loss("brier"),
             _row_loss("log_loss"),
-            recalibrated("calibration_in_the_large", (1.0,), 0.0),
-            recalibrated("calibration_slope", (0.0, 1.0), 1.0),
-            of_ratio("o_e", lambda y, p: (1.0 * y, p), "probabilities", scale="log", better=1.0),
+            calibration_line("calibration_slope", (0.0, 1.0), better=1.0),
+            of_ratios("o_e", lambda y, p: [(1.0 * y, p)], "probabilities", scale="log", better=1.0),
             of_rows("rmse", _squares, "values", power=0.5, scale="log", better="lower"),
             of_rows("mae", _distances, "values", scale="log", better="lower"),
             of_rows("bias", lambda y, p: np.asarray(p - y, dtype=float), "values", better=0.0),
@@ -402,14 +381,14 @@ def metrics_for(
     if given is None:
         given = _default_names(loss, classes)
     several = [given] if isinstance(given, str | Metric) or callable(given) else list(given)
-    found = [metric_named(each, task) for each in several]
-    check_different([metric.name for metric in found], "metric")
-    for metric in found:
+    metrics = [metric_named(each, task) for each in several]
+    check_different([metric.name for metric in metrics], "metric")
+    for metric in metrics:
         if metric.task != task:
             raise SettingsError(
                 f"the metric {metric.name!r} is for {metric.task}, and the labels are for {task}"
             )
-    return found
+    return metrics
 
 
 def _default_names(loss: Loss, classes: NDArray[Any] | None) -> list[str]:

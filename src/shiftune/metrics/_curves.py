@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,13 +14,16 @@ from scipy.special import expit
 from shiftune._wording import check_choice
 from shiftune.errors import SettingsError
 from shiftune.metrics import _by_name
-from shiftune.metrics._by_name import log_odds, net_benefit, recalibrated
+from shiftune.metrics._by_name import calibration_line, log_odds, net_benefit
 from shiftune.metrics._metric import Floats, Metric, of_rows
 from shiftune.metrics._new_site import NewSite, SiteMetric, metric_tables, own_interval
 
 _POINTS = 25
 # Intercept and slope of a site's line.
-_LINE = (recalibrated("intercept", (1.0, 0.0), 0.0), recalibrated("slope", (0.0, 1.0), 1.0))
+_LINE = (
+    calibration_line("intercept", (1.0, 0.0), better=0.0),
+    calibration_line("slope", (0.0, 1.0), better=1.0),
+)
 # Predictions beyond these shares of the rows are left out of curves.
 _OUTER = (0.01, 0.99)
 
@@ -62,13 +65,13 @@ def calibration_curve(new_site: NewSite, site: str | None = None) -> pd.DataFram
     grid = np.linspace(low, high, _POINTS)
     if site is None:
         intercepts, slopes = (new_site.at_sites(metric) for metric in _LINE)
-        found = [new_site.combined(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
-        rows = [(each.value, each.low, each.high) for each in found]
+        band = [new_site.combined(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
+        rows = [(point.value, point.low, point.high) for point in band]
     else:
         number = names.index(check_choice(site, names, "source"))
         intercept, slope = ((new_site.at_source(metric, number),) for metric in _LINE)
         points = [_at(odds, intercept, slope)[0] for odds in grid]
-        rows = [(each.value, *own_interval(_LINE[0], each, new_site.level)) for each in points]
+        rows = [(point.value, *own_interval(_LINE[0], point, new_site.level)) for point in points]
     return pd.DataFrame(
         expit(np.array(rows)),
         columns=["observed", "low", "high"],
@@ -116,8 +119,8 @@ class ChosenThreshold(NamedTuple):
     ----------
     threshold : float
     metrics : DataFrame
-        Like `ShiftSearch.metrics_`: `sensitivity`, `specificity`, share of rows at or above the
-        threshold (`predicted`), and `net_benefit` where it was asked for.
+        Like `ShiftSearch.metrics_`: `sensitivity`, `specificity`, and share of rows at or above the
+        threshold (`predicted`).
     """
 
     threshold: float
@@ -129,9 +132,8 @@ def threshold_for(
     *,
     sensitivity: float | None = None,
     specificity: float | None = None,
-    net_benefit: float | None = None,
 ) -> ChosenThreshold:
-    """Choose a threshold by one wish.
+    """Choose a threshold by sensitivity or specificity.
 
     Parameters
     ----------
@@ -141,45 +143,23 @@ def threshold_for(
         The highest threshold whose estimated sensitivity at the target is at least this.
     specificity : float, optional
         The lowest threshold whose estimated specificity is at least this.
-    net_benefit : float, optional
-        The threshold of highest net benefit, where one would just act at this risk. It is near this
-        risk if probabilities are calibrated.
     """
-    wishes = {"sensitivity": sensitivity, "specificity": specificity, "net_benefit": net_benefit}
+    wishes = {"sensitivity": sensitivity, "specificity": specificity}
     given = [(name, wish) for name, wish in wishes.items() if wish is not None]
     if len(given) != 1:
-        raise SettingsError("give one of sensitivity=, specificity= and net_benefit=")
+        raise SettingsError("give either sensitivity= or specificity=")
     name, wish = given[0]
     if not 0 < wish < 1:
         raise SettingsError(f"{name} must lie between 0 and 1, got {wish!r}")
     p = np.clip(np.concatenate(new_site.predictions.p), 1e-6, 1 - 1e-6)
     tried = np.unique(np.quantile(p, np.linspace(0, 1, 60))).tolist()  # equal shares of the rows
-    if name == "net_benefit":
-        values = [new_site.estimate(_by_name.net_benefit(wish, cutoff=t)).value for t in tried]
-        chosen = tried[int(np.argmax(values))]
-    else:
-        make = _by_name.sensitivity if name == "sensitivity" else _by_name.specificity
-        ordered = tried if name == "sensitivity" else tried[::-1]
-        chosen = _last(new_site, [make(t) for t in ordered], ordered, wish)
+    make = _by_name.sensitivity if name == "sensitivity" else _by_name.specificity
+    ordered = tried if name == "sensitivity" else tried[::-1]
+    # The metric falls, from (almost) 1 for the first.
+    enough = bisect_left(ordered, True, key=lambda t: not new_site.estimate(make(t)).value >= wish)
+    chosen = ordered[max(enough - 1, 0)]
     asked = [_by_name.sensitivity(chosen), _by_name.specificity(chosen), _predicted(chosen)]
-    if name == "net_benefit":
-        asked.append(_by_name.net_benefit(wish, cutoff=chosen))
     return ChosenThreshold(chosen, metric_tables(asked, new_site).table)
-
-
-def _last(
-    new_site: NewSite, metrics: Sequence[Metric], thresholds: Sequence[float], wish: float
-) -> float:
-    """Return the last threshold whose metric is at least as high as wished, by bisection.
-
-    The metrics fall, from (almost) 1 for the first.
-    """
-    first, last = 0, len(metrics)
-    while last - first > 1:
-        middle = (first + last) // 2
-        enough = new_site.estimate(metrics[middle]).value >= wish
-        first, last = (middle, last) if enough else (first, middle)
-    return thresholds[first]
 
 
 def _predicted(threshold: float) -> Metric:

@@ -190,32 +190,37 @@ def of_rows(
     return Metric(name, value, needs, scale, better, two_classes, rows=rows, power=power)
 
 
-def influence_on_ratio(above: Floats, below: Floats) -> Floats:
-    """Influence of every row on the ratio of two sums, shape (n,)."""
-    return np.asarray((above - above.sum() / below.sum() * below) / below.mean())
-
-
-def of_ratio(
+def of_ratios(
     name: str,
-    parts: Callable[[NDArray[Any], Floats], tuple[Floats, Floats]],
+    parts: Callable[[NDArray[Any], Floats], list[tuple[Floats, Floats]]],
     needs: Needs,
     *,
     scale: _ScaleName = "identity",
     better: Literal["higher", "lower"] | float = "higher",
+    two_classes: bool = True,
+    counted: Callable[[NDArray[Any], Floats], float] | None = None,
 ) -> Metric:
-    """Return the metric of two classes that is a sum over the rows, divided by another one."""
+    """Return the metric of classes that is a mean of ratios, each of two sums over the rows.
+
+    `counted`, as of `Metric`, is by default the denominator of the first.
+    """
 
     def value(y: NDArray[Any], p: Floats, w: Floats) -> float:
-        above, below = parts(y, p)
-        return float(np.divide(w @ above, w @ below))
+        return float(np.mean([np.divide(w @ above, w @ below) for above, below in parts(y, p)]))
 
     def influence(y: NDArray[Any], p: Floats) -> Floats:
-        return influence_on_ratio(*parts(y, p))
+        of_each = [
+            (above - above.sum() / below.sum() * below) / below.mean()
+            for above, below in parts(y, p)
+        ]
+        return np.asarray(np.mean(of_each, axis=0))
 
-    def counted(y: NDArray[Any], p: Floats) -> float:
-        return float(parts(y, p)[1].sum())
+    def denominator(y: NDArray[Any], p: Floats) -> float:
+        return float(parts(y, p)[0][1].sum())
 
-    return Metric(name, value, needs, scale, better, True, influence, counted=counted)
+    return Metric(
+        name, value, needs, scale, better, two_classes, influence, counted=counted or denominator
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

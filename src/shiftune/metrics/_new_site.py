@@ -92,17 +92,17 @@ def _over_draws(
     `draws`, of shape (D, n) or (D, n, C), has NaN for rows that are left out. It is not the metric
     of all rows, since rows with different updates cannot be ranked.
     """
-    n, found = len(y), []
+    n, of_draws = len(y), []
     for p in draws:
         rows = np.isfinite(p).reshape(n, -1).all(axis=1)
-        found.append((rows, at_site(metric, site, y[rows], p[rows])))
-    known = [(rows, own) for rows, own in found if np.isfinite(own.value)]
-    if not known:
-        return replace(found[0][1], n=n, influence=np.full(n, np.nan))
+        of_draws.append((rows, at_site(metric, site, y[rows], p[rows])))
+    defined = [(rows, own) for rows, own in of_draws if np.isfinite(own.value)]
+    if not defined:
+        return replace(of_draws[0][1], n=n, influence=np.full(n, np.nan))
     influence = np.zeros(n)
-    for rows, own in known:
-        influence[rows] += own.influence * (n / own.n / len(known))
-    value, resolution = np.mean([[own.value, own.resolution] for _, own in known], axis=0)
+    for rows, own in defined:
+        influence[rows] += own.influence * (n / own.n / len(defined))
+    value, resolution = np.mean([[own.value, own.resolution] for _, own in defined], axis=0)
     return SiteMetric(site, n, float(value), influence, float(resolution), groups=groups)
 
 
@@ -176,10 +176,10 @@ class NewSite:
         if len(used) < _FEWEST_SITES:
             why = f"{count(len(used), 'site')} with a value, and {_FEWEST_SITES} are needed"
             return NewSiteMetric(metric, sites=sites, note=f"{why}: {note}" if note else why)
-        found = self._on_scale(metric, [sites[j] for j in used], used)
+        estimate = self._on_scale(metric, [sites[j] for j in used], used)
         scale = SCALES[metric.scale]
-        low, high = scale.interval(*found.interval(self.level))
-        value = float(scale.back(found.value))
+        low, high = scale.interval(*estimate.interval(self.level))
+        value = float(scale.back(estimate.value))
         return NewSiteMetric(metric, value, low, high, sites, note)
 
     def at_sites(self, metric: Metric) -> tuple[SiteMetric, ...]:
@@ -279,19 +279,19 @@ def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> Metric
     """
     if new_site is None:
         note = "no predictions were kept"
-        found = [NewSiteMetric(metric, note=note) for metric in metrics]
-        return MetricTables(_table(found), _by_site(found, 0.95))
-    found = [new_site.estimate(metric) for metric in metrics]
+        estimates = [NewSiteMetric(metric, note=note) for metric in metrics]
+        return MetricTables(_table(estimates), _by_site(estimates, 0.95))
+    estimates = [new_site.estimate(metric) for metric in metrics]
     seen = "from models that have seen the sites, so probably too good"
     return MetricTables(
-        _table(found, "" if new_site.predictions.unseen else seen),
-        _by_site(found, new_site.level),
+        _table(estimates, "" if new_site.predictions.unseen else seen),
+        _by_site(estimates, new_site.level),
     )
 
 
-def _table(found: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
+def _table(estimates: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
     rows = []
-    for each in found:
+    for each in estimates:
         better = each.metric.better
         known = sorted(each.known, key=lambda site: site.value)
         lowest, highest = (known[0], known[-1]) if known else (None, None)
@@ -314,9 +314,9 @@ def _table(found: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("metric")
 
 
-def _by_site(found: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
+def _by_site(estimates: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
     rows = []
-    for each in found:
+    for each in estimates:
         for s in each.sites:
             low, high = own_interval(each.metric, s, level)
             rows.append((each.metric.name, s.site, s.n, s.value, s.stderr, low, high, s.note))

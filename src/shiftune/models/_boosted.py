@@ -14,16 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 _OWN = ("class_weight", "importance_type", "n_estimators")
 
 
-class _Boosted:
+class _Boosted(lightgbm.LGBMModel):  # type: ignore[misc]
     """Trees, grown and asked for predictions through LightGBM's own interface.
 
-    The models that it has for scikit-learn write fitted trees to a text and read that again, which
-    takes a third of the time on small tables (`benchmarks/results/boosted.md`); predictions are the
-    same to the last digit.
+    Its models for scikit-learn write fitted trees to a text and read that again, a third of the
+    time on small tables (`benchmarks/results/boosted.md`); the predictions are the same.
     """
-
-    n_estimators: int
-    get_params: Any
 
     def _grow(self, X: Any, y: Any, weights: Any, objective: dict[str, Any]) -> Self:
         own = {n: v for n, v in self.get_params().items() if v is not None and n not in _OWN}
@@ -38,7 +34,7 @@ class _Boosted:
         return np.asarray(self.trees_.predict(np.asarray(X), num_threads=1))
 
 
-class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):  # type: ignore[misc]
+class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):
     """LightGBM for quantities; parameters as of `lightgbm.LGBMRegressor`."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -50,7 +46,7 @@ class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):  # type: ignore[misc]
         return self._grown(X)
 
 
-class BoostedClassifier(_Boosted, lightgbm.LGBMClassifier):  # type: ignore[misc]
+class BoostedClassifier(_Boosted, lightgbm.LGBMClassifier):
     """LightGBM for classes; parameters as of `lightgbm.LGBMClassifier`."""
 
     classes_: Any = None  # a property of the parent

@@ -159,6 +159,7 @@ class TableSize(NamedTuple):
     rows: int
     columns: int
     outside: float = 0.0
+    classes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,9 @@ def _calibrated(classifier: Any) -> Any:
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
-_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, **_ONE_THREAD}
+# LightGBM's own choice between histograms by rows and by columns depends on a measured time. Trees
+# with random thresholds are tuned, not in `spaces`: the package's own models do not list them.
+_LGBM = {"n_jobs": 1, "verbosity": -1, "force_row_wise": True, "max_bin": 63, "extra_trees": False}
 
 
 def _both(stem: str) -> dict[Task, str]:
@@ -207,13 +210,13 @@ MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
     {
         "lightgbm": KnownModel(
-            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LIGHTGBM
+            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LGBM
         ),
         "lightgbm_l1": KnownModel(
             "boosted trees, LightGBM, for absolute errors",
             "shiftune.models._boosted",
             {"regression": "BoostedRegressor"},
-            {"objective": "l1", **_LIGHTGBM},
+            {"objective": "l1", **_LGBM},
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
@@ -226,12 +229,6 @@ MODELS: dict[ModelName, KnownModel] = complete(
             "boosted trees, scikit-learn", "sklearn.ensemble", _both("HistGradientBoosting")
         ),
         "random_forest": KnownModel("averaged trees", "sklearn.ensemble", _both("RandomForest")),
-        "extra_trees": KnownModel(
-            "averaged trees, split at random",
-            "sklearn.ensemble",
-            _both("ExtraTrees"),
-            {"min_samples_leaf": 5, "max_features": 0.5},
-        ),
         "linear": KnownModel(
             "linear, with products of columns", "shiftune.models._penalised", _both("Products")
         ),
@@ -277,12 +274,10 @@ MODELS: dict[ModelName, KnownModel] = complete(
 AUTO_FAMILIES: tuple[ModelName, ...] = ("linear", "kernel", "lightgbm")
 
 # Boosted trees of a model: rows times columns times trees stay below this, so that a fit, and a
-# prediction of 10,000 rows, take less than a second; but this many trees may always be grown.
-_CELLS_OF_ALL_TREES = 6_000_000
-_ENOUGH_TREES = 200
-# Rows times columns of a tree of "extra_trees": 100 trees of 5000 rows in 20 columns take a second.
-# Of more rows every tree draws its own.
-_CELLS_PER_TREE = 100_000
+# prediction of 10,000 rows, take less than half a second; but this many rounds may always be grown.
+# Twice as many, with half the least rate, were no better (`benchmarks/results/boosted.md`).
+_CELLS_OF_ALL_TREES = 3_000_000
+_ENOUGH_ROUNDS = 100
 # Squares and products of 20 columns are 230 features; of more columns they would be thousands.
 _MOST_SQUARED = 20
 # Nor are there any where a larger share of the target's rows lies beyond all sources: squares and
@@ -307,8 +302,7 @@ def ready_model(
         The columns that the model reads; None for arrays of numbers.
     size : TableSize, optional
         Limits the number of neighbours by the rows, squares and products to tables of few
-        columns, the number of boosted trees, and the rows that a tree of "extra_trees" is grown
-        on.
+        columns, and the number of boosted trees.
 
     Examples
     --------
@@ -331,11 +325,15 @@ def ready_model(
             f"the model {name!r} needs the package {missing}: {how_to_install(missing)}"
         ) from error
     # Optuna, which spaces are made of, is loaded by searches only: no stored model needs it.
+    from optuna.distributions import CategoricalDistribution
+
     from shiftune.models import spaces
 
     bare, space = getattr(module, model.classes[task])(**model.options), getattr(spaces, name)()
+    if "extra_trees" in model.options:
+        space["extra_trees"] = CategoricalDistribution([False, True])
     if size is not None:
-        _limit(name, bare, space, size)
+        _limit(bare, space, size)
     inside, prefix = bare, ""
     if task == "classification" and model.wrapper is not None:
         wrap, prefix = model.wrapper
@@ -349,7 +347,7 @@ def ready_model(
     return ReadyModel(pipeline, bare, f"model__{prefix}", space)
 
 
-def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
+def _limit(bare: Any, space: Space, size: TableSize) -> None:
     """Bound the cost of a model, and leave out what a table of this size has no use for."""
     from optuna.distributions import IntDistribution
 
@@ -358,19 +356,17 @@ def _limit(name: str, bare: Any, space: Space, size: TableSize) -> None:
         # The paper's estimators train on half of the rows.
         most = max(1, min(neighbours.high, size.rows // 2))
         space["n_neighbors"] = IntDistribution(neighbours.low, most, log=neighbours.log)
-    for trees in ("n_estimators", "max_iter"):
-        if isinstance(grown := space.get(trees), IntDistribution):
-            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) or 1)
-            most = min(grown.high, max(most, _ENOUGH_TREES))
-            space[trees] = IntDistribution(grown.low, most, log=grown.log)
+    for rounds in ("n_estimators", "max_iter"):
+        if isinstance(grown := space.get(rounds), IntDistribution):
+            trees = size.classes if size.classes > 2 else 1  # of a round
+            most = _CELLS_OF_ALL_TREES // (size.rows * max(size.columns, 1) * trees or 1)
+            most = min(grown.high, max(most, _ENOUGH_ROUNDS))
+            space[rounds] = IntDistribution(grown.low, most, log=grown.log)
     if "degree" in space:
         if size.columns <= _MOST_SQUARED and size.outside <= _MOST_OUTSIDE:
             bare.set_params(degree=2)
         else:
             del space["degree"]
-    if name == "extra_trees" and size.rows * size.columns > _CELLS_PER_TREE:
-        rows = max(1, _CELLS_PER_TREE // size.columns)
-        bare.set_params(bootstrap=True, max_samples=rows)
 
 
 def expand_auto(wanted: Iterable[str], task: Task | None = None, loss: Any = None) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpstrf
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
@@ -27,8 +28,10 @@ Array = NDArray[np.float64]
 MOST_CELLS = 20_000_000
 # Limit of a standardised column in a kernel: x / sqrt(1 + (x / 3)^2) tends to 3.
 _FARTHEST = 3.0
-# Of the trace of Gram matrices, added to their diagonal: equal rows make them singular.
-_JITTER = 1e-12
+# Centres whose kernel is a combination of others', up to this squared norm, are left out.
+_REDUNDANT = 1e-6
+# Of the trace of Gram matrices, added to their diagonal: columns may depend on each other.
+_JITTER = 1e-13
 # A logistic fit ends where no coordinate, of curvature about 1, has a larger gradient of the mean
 # loss; smaller ones change no loss of unseen rows in the third digit.
 _OPTIONS: Any = {"gtol": 5e-4, "ftol": 0.0, "maxiter": 300, "maxcor": 20}
@@ -48,26 +51,33 @@ class _Penalised(BaseEstimator):  # type: ignore[misc]
         return X
 
     @abstractmethod
-    def _linear(self, Z: Array, y: NDArray[Any], weights: Any) -> Any:
-        """Return the linear model of features Z."""
+    def _solve(self, Z: Array, y: NDArray[Any], w: Array, penalty: Array) -> tuple[Any, Array, Any]:
+        """Return scikit-learn's model, coefficients of the centred features Z, and intercepts."""
 
     def _fit(self, X: Array, y: NDArray[Any], kept: NDArray[np.intp], weights: Any) -> None:
         transformer, features = self._features(*X.shape)
+        w = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+        if not w.any():
+            raise ValueError("the weights of all rows are zero")
         self.batch_ = max(1, MOST_CELLS // features)
         if len(X) > self.batch_:
             drawn = np.random.default_rng(0).choice(len(X), self.batch_, replace=False)
             rows = np.union1d(drawn, kept)
-            X, y = X[rows], y[rows]
-            weights = None if weights is None else np.asarray(weights)[rows]
+            X, y, w = X[rows], y[rows], w[rows]
         Z = transformer.fit_transform(self._limited(X))
-        if isinstance(transformer, KernelValues):
-            # Nystroem's features K(X, C) L^-T, with K(C, C) = L L'; the model keeps K(X, C).
-            root = _root(transformer.transform(transformer.centres_), _JITTER * features)
-            linear = self._linear(solve_triangular(root, Z.T, lower=True).T, y, weights)
-            linear.coef_ = solve_triangular(root, linear.coef_.T, lower=True, trans="T").T
+        # Nystroem: the penalty on coefficients B of K(X, C) is that of B' K(C, C) B.
+        kernel = isinstance(transformer, KernelValues)
+        penalty = transformer.transform(transformer.centres_) if kernel else np.eye(Z.shape[1])
+        mean = w @ Z / w.sum()
+        Z = Z - mean
+        if Z.shape[1] > len(Z):  # as many coordinates as rows: Z'v instead of B
+            root = _root(Z.T, 1.0, 0.0)
+            model, V, b = self._solve(root, y, w, np.eye(len(Z)))
+            B = Z.T @ solve_triangular(root, V, lower=True, trans="T")
         else:
-            linear = self._linear(Z, y, weights)
-        self.model_ = Pipeline([("features", transformer), ("linear", linear)])
+            model, B, b = self._solve(Z, y, w, penalty)
+        model.coef_, model.intercept_ = B.T, b - mean @ B
+        self.model_ = Pipeline([("features", transformer), ("linear", model)])
 
     def _batches(self, X: Any) -> Iterator[Array]:
         check_is_fitted(self, "model_")
@@ -76,67 +86,61 @@ class _Penalised(BaseEstimator):  # type: ignore[misc]
             yield self._limited(X[start : start + self.batch_])
 
 
-def _root(gram: Array, added: float) -> Array:
-    """Return the lower triangular L of gram + added I = LL'; overwrites `gram`."""
+def _root(Z: Array, w: Array | float, penalty: Array | float) -> Array:
+    """Return the lower triangular L of Z'WZ + penalty = LL', nearly; W has the weights w."""
+    weighted = Z if np.all(w == 1) else np.sqrt(w)[:, None] * Z
+    gram = weighted.T @ weighted
+    added = _JITTER * (np.trace(gram) or 1.0)
+    gram += penalty
     gram[np.diag_indices_from(gram)] += added
     return np.asarray(cholesky(gram, lower=True, overwrite_a=True, check_finite=False))
 
 
-def _logistic(Z: Array, y: NDArray[Any], alpha: float, weights: Any) -> LogisticRegression:
-    r"""Fit scikit-learn's logistic regression with ``C = 1 / alpha``, in coordinates that suit it.
+def _logistic(Z: Array, Y: Array, w: Array, penalty: Array) -> tuple[Array, Array]:
+    r"""Minimise the logistic loss of centred features plus B' penalty B / 2, over B and intercepts.
 
-    The loss of coefficients B, shape (m, K), has about the curvature :math:`LL' = c Z'Z + \alpha I`
-    everywhere, with c that of the frequencies of the classes. L-BFGS in the coordinates L'B needs 3
-    to 40 iterations where B needs 10 to 300 (`benchmarks/results/penalised.md`).
+    Y is 1 for the class of a row, shape (n, K), or (n, 1) for two classes. The loss of coefficients
+    B has about the curvature :math:`LL' = c Z'Z + P` everywhere, with P the penalty and c the
+    curvature at the frequencies of the classes. L-BFGS in the coordinates U = L'B needs 3 to 40
+    iterations where B needs 10 to 300 (`benchmarks/results/penalised.md`). With F = Z L^-T the
+    penalty is :math:`|U|^2 - c |F U|^2`.
     """
-    classes, codes = np.unique(y, return_inverse=True)
-    w = np.ones(len(Z)) if weights is None else np.asarray(weights, dtype=float)
-    total = w.sum()
-    if not total or len(classes) < 2:
-        return LogisticRegression().fit(Z, y, weights)  # raises scikit-learn's own error
-    Y = np.eye(len(classes))[codes] if len(classes) > 2 else codes[:, None].astype(float)
-    share = (w @ Y + 0.5) / (total + 0.5 * len(classes))
-    mean, basis = w @ Z / total, None
-    Z = Z - mean
-    if Z.shape[1] > len(Z):  # as many coordinates as rows: Z'v instead of B
-        basis, Z = Z, _root(Z @ Z.T, _JITTER * np.square(Z).sum())
-    curvature = float(np.mean(share * (1 - share)))
-    weighted = np.sqrt(curvature * w)[:, None] * Z
-    root = _root(weighted.T @ weighted, alpha) / np.sqrt(total)
-    scale = np.sqrt(curvature)
-    start = np.log(share) if len(classes) > 2 else np.log(share / (1 - share))
-
-    def coefficients(flat: Array) -> tuple[Array, Array]:
-        own = flat.reshape(-1, Y.shape[1])
-        return solve_triangular(root, own[:-1], lower=True, trans="T"), start + own[-1] / scale
+    several, total = Y.shape[1] > 1, w.sum()
+    share = (w @ Y + 0.5) / (total + (0.5 * Y.shape[1] if several else 1.0))
+    start = np.log(share) if several else np.log(share / (1 - share))
+    curvature, w = float(np.mean(share * (1 - share))), w / total
+    root = _root(Z, curvature * w, penalty / total)
+    F, scale = solve_triangular(root, Z.T, lower=True).T, np.sqrt(curvature)
 
     def mean_loss(flat: Array) -> tuple[float, Array]:
-        B, b = coefficients(flat)
-        scores = Z @ B + b
-        if len(classes) > 2:
+        U, b = np.split(flat.reshape(-1, Y.shape[1]), [-1])
+        own = F @ U
+        scores = own + start + b / scale
+        if several:
             norm = logsumexp(scores, axis=1, keepdims=True)
             P = np.exp(scores - norm)
         else:
             norm, P = np.logaddexp(0.0, scores), expit(scores)
-        loss = w @ (norm - (scores * Y).sum(axis=1, keepdims=True))
+        losses = norm - (scores * Y).sum(axis=1, keepdims=True)
+        losses -= curvature / 2 * np.square(own).sum(axis=1, keepdims=True)
         slopes = (P - Y) * w[:, None]
-        slope = solve_triangular(root, Z.T @ slopes + alpha * B, lower=True)
+        slope = U + F.T @ (slopes - curvature * w[:, None] * own)
         gradient = np.vstack([slope, slopes.sum(axis=0) / scale])
-        return (float(loss[0]) + alpha / 2 * np.square(B).sum()) / total, gradient.ravel() / total
+        return float((w @ losses)[0]) + np.square(U).sum() / 2, gradient.ravel()
 
     begin = np.zeros((Z.shape[1] + 1) * Y.shape[1])
     found = minimize(mean_loss, begin, method="L-BFGS-B", jac=True, options=_OPTIONS)
-    B, b = coefficients(found.x)
-    if basis is not None:
-        B = basis.T @ solve_triangular(Z, B, lower=True, trans="T")
-    model = LogisticRegression(C=1 / alpha)
-    model.classes_, model.coef_, model.intercept_ = classes, B.T, b - mean @ B
-    return model
+    U, b = np.split(found.x.reshape(-1, Y.shape[1]), [-1])
+    return solve_triangular(root, U, lower=True, trans="T"), start + b[0] / scale
 
 
 class _PenalisedRegressor(RegressorMixin, _Penalised):  # type: ignore[misc]
-    def _linear(self, Z: Array, y: NDArray[Any], weights: Any) -> Ridge:
-        return Ridge(self.alpha).fit(Z, y, weights)
+    def _solve(
+        self, Z: Array, y: NDArray[Any], w: Array, penalty: Array
+    ) -> tuple[Ridge, Array, float]:
+        root, level = _root(Z, w, self.alpha * penalty), float(w @ y / w.sum())
+        B = solve_triangular(root, Z.T @ (w * (y - level)), lower=True)
+        return Ridge(self.alpha), solve_triangular(root, B, lower=True, trans="T"), level
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit features and coefficients."""
@@ -152,8 +156,17 @@ class _PenalisedRegressor(RegressorMixin, _Penalised):  # type: ignore[misc]
 
 
 class _PenalisedClassifier(ClassifierMixin, _Penalised):  # type: ignore[misc]
-    def _linear(self, Z: Array, y: NDArray[Any], weights: Any) -> LogisticRegression:
-        return _logistic(Z, y, self.alpha, weights)
+    def _solve(
+        self, Z: Array, y: NDArray[Any], w: Array, penalty: Array
+    ) -> tuple[LogisticRegression, Array, Array]:
+        if len(self.classes_) < 2:
+            raise ValueError("a classifier needs rows of two classes, and all have one class")
+        Y = (y[:, None] == self.classes_).astype(float)
+        model = LogisticRegression(C=1 / self.alpha)
+        model.classes_ = self.classes_
+        return model, *_logistic(
+            Z, Y if len(self.classes_) > 2 else Y[:, 1:], w, self.alpha * penalty
+        )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit features and coefficients."""
@@ -223,9 +236,11 @@ class KernelValues(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Array, y: Any = None) -> Self:
-        """Draw rows as centres."""
-        drawn = check_random_state(self.random_state).permutation(len(X))
-        self.centres_ = X[drawn[: self.n_components]]
+        """Draw rows as centres, and leave out what the others can replace."""
+        drawn = check_random_state(self.random_state).permutation(len(X))[: self.n_components]
+        gram = rbf_kernel(X[drawn], gamma=self.gamma)
+        _, order, rank, _ = dpstrf(gram, tol=_REDUNDANT, lower=1)  # a pivoted Cholesky root
+        self.centres_ = X[drawn[order[:rank] - 1]]
         return self
 
     def transform(self, X: Array) -> Array:

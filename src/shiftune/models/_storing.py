@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import warnings
+import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +65,7 @@ TRUSTED = frozenset(
 )
 
 
-def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
+def save_model(model: Any, stem: str | os.PathLike[str], *, mark: str = "") -> Path:
     """Store a fitted model, and return the path of the file.
 
     Parameters
@@ -72,6 +75,8 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
         Without ending: .skops is added or, for models that skops cannot store, .pickle (with a
         `DataWarning`, since loading such a file executes code). The other file of the two, from
         an earlier model, is removed.
+    mark : str
+        What `mark_of` a .skops file returns, to tell it from others; skops ignores it.
     """
     import skops.io
 
@@ -79,7 +84,7 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
     try:
         content, ending = skops.io.dumps(model), _SAFE
         # What cannot be read back is not stored. It is our own, so it may be trusted.
-        skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+        _built(content, skops.io.get_untrusted_types(data=content))
     except Exception as error:  # skops calls methods of foreign classes, which may raise anything
         import cloudpickle
 
@@ -93,9 +98,18 @@ def save_model(model: Any, stem: str | os.PathLike[str]) -> Path:
     path = stem.with_name(stem.name + ending)
     with atomic_write(path) as part:
         part.write_bytes(content)
+        if ending == _SAFE:
+            with zipfile.ZipFile(part, "a") as archive:
+                archive.comment = mark.encode()
     other = PICKLED if ending == _SAFE else _SAFE
     stem.with_name(stem.name + other).unlink(missing_ok=True)
     return path
+
+
+def mark_of(path: Path) -> str:
+    """Return the mark with which a .skops file was stored."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.comment.decode(errors="replace")
 
 
 def load_model(
@@ -108,7 +122,8 @@ def load_model(
 
     A .skops file is taken apart and checked before anything is built from it. Trusted are
     scikit-learn's, NumPy's and SciPy's own types, as skops lists them, and `TRUSTED`: what the
-    models of ``shiftune models`` are made of. Any other type is an error that names it.
+    models of ``shiftune models`` are made of. Any other type is an error that names it, and so is
+    a model whose indices compiled code could not follow (XGBoost's are not checked).
 
     Parameters
     ----------
@@ -147,22 +162,21 @@ def load_model(
 
 
 def _unpacked(file: Path, trusted: Collection[str]) -> Any:
-    import zipfile
-
     import skops.io
 
+    content = file.read_bytes()
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
     except (zipfile.BadZipFile, ValueError) as error:
         raise StorageError(f"{file} is damaged or not a skops file ({error})") from error
-    if size > _MOST_UNPACKED * file.stat().st_size:
+    if size > _MOST_UNPACKED * len(content):
         raise StorageError(
             f"{file} would take {size:,} bytes when unpacked, more than {_MOST_UNPACKED} times its "
             "size, as no model does that shiftune has stored"
         )
     with _damage_explained(file):
-        found = skops.io.get_untrusted_types(file=file)
+        found = skops.io.get_untrusted_types(data=content)
     unknown = sorted(set(found) - TRUSTED - set(trusted))
     if unknown:
         raise StorageError(
@@ -170,7 +184,20 @@ def _unpacked(file: Path, trusted: Collection[str]) -> Any:
             f"file's origin, call load_model(path, trusted={unknown})"
         )
     with _damage_explained(file):
-        return skops.io.load(file, trusted=found)
+        return _built(content, found)
+
+
+def _built(content: bytes, trusted: list[str]) -> Any:
+    """Build a model; raise a ValueError where compiled code could not follow it."""
+    import skops.io
+
+    from shiftune.models._compiled import check_model, check_schema
+
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        check_schema(json.loads(archive.read("schema.json")), TRUSTED)
+    model = skops.io.loads(content, trusted=trusted)
+    check_model(model)
+    return model
 
 
 @contextmanager

@@ -48,14 +48,14 @@ def lightgbm_paper(*, prefix: str = "") -> Space:
 def lightgbm(*, prefix: str = "") -> Space:
     """Space for LGBMClassifier and LGBMRegressor that also tunes the number and size of trees.
 
-    LightGBM grows trees leaf by leaf, so leaves rather than depth limit them. A rate below 0.01
-    would need more than 1000 trees. There is no `subsample`: without `subsample_freq` LightGBM
+    LightGBM grows trees leaf by leaf, so leaves rather than depth limit them. A rate below 0.02
+    would need more than 500 trees. There is no `subsample`: without `subsample_freq` LightGBM
     ignores it.
     """
     return _space(
         prefix,
-        n_estimators=IntDistribution(50, 1000, log=True),
-        learning_rate=FloatDistribution(1e-2, 0.3, log=True),
+        n_estimators=IntDistribution(25, 500, log=True),
+        learning_rate=FloatDistribution(2e-2, 0.3, log=True),
         num_leaves=IntDistribution(4, 128, log=True),
         min_child_samples=IntDistribution(5, 100, log=True),
         colsample_bytree=FloatDistribution(0.3, 1.0),
@@ -88,8 +88,8 @@ def xgboost(*, prefix: str = "") -> Space:
 def hist_gradient_boosting(*, prefix: str = "") -> Space:
     """Space for HistGradientBoostingClassifier and HistGradientBoostingRegressor.
 
-    The same ideas as `lightgbm`, whose algorithm it is, with half the trees because it is
-    slower. Above 10 000 rows scikit-learn stops early by itself; `max_iter` is then a limit.
+    The same ideas as `lightgbm`, whose algorithm it is. Above 10 000 rows scikit-learn stops
+    early by itself; `max_iter` is then a limit.
     """
     return _space(
         prefix,
@@ -112,19 +112,6 @@ def random_forest(*, prefix: str = "") -> Space:
     return _space(
         prefix,
         min_samples_leaf=IntDistribution(1, 64, log=True),
-        max_features=FloatDistribution(0.1, 1.0),
-    )
-
-
-def extra_trees(*, prefix: str = "") -> Space:
-    """Space for ExtraTreesClassifier and ExtraTreesRegressor.
-
-    As `random_forest`, without leaves of a single row: these give probabilities of 0 and 1, and
-    trees of twice as many nodes as the table has rows.
-    """
-    return _space(
-        prefix,
-        min_samples_leaf=IntDistribution(2, 64, log=True),
         max_features=FloatDistribution(0.1, 1.0),
     )
 

@@ -110,6 +110,6 @@ def interval_around(values: NDArray[Any], q: float) -> Floats:
 
 def class_sets(shares: Floats, q: float) -> NDArray[np.bool_]:
     """Return which classes belong to every row's set, shape (n, C); the likeliest always does."""
-    found = np.asarray(1 - shares <= q)
-    found[np.arange(len(shares)), np.argmax(shares, axis=1)] = True
-    return found
+    inside = np.asarray(1 - shares <= q)
+    inside[np.arange(len(shares)), np.argmax(shares, axis=1)] = True
+    return inside

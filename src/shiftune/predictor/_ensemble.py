@@ -208,12 +208,12 @@ class TableModel:
     def _read(self, table: pd.DataFrame) -> pd.DataFrame:
         rows = self._added(table)
         notes = [*rows.about_names(table.columns, self.identifiers), *map(str, rows.findings())]
-        found = rows.read(table)
-        if len(found):
-            notes += self.about_drift(found)
+        read = rows.read(table)
+        if len(read):
+            notes += self.about_drift(read)
         for note in notes:
             warnings.warn(note, DataWarning, stacklevel=3)
-        return found
+        return read
 
     def about_drift(self, read: pd.DataFrame, rows: int | None = None) -> list[str]:
         """Put drift in words, if there is any.
@@ -246,18 +246,18 @@ def prediction_columns(predictor: Any, X: pd.DataFrame, q: float | None = None) 
     With a quantile of `SiteScores` also low and high, or the set of classes.
     """
     if not hasattr(predictor, "predict_proba"):
-        found = {"prediction": prediction_of(predictor, X, "predict")}
+        columns = {"prediction": prediction_of(predictor, X, "predict")}
         if q is not None:
-            found["low"], found["high"] = interval_around(found["prediction"], q).T
-        return pd.DataFrame(found)
+            columns["low"], columns["high"] = interval_around(columns["prediction"], q).T
+        return pd.DataFrame(columns)
     shares, classes = prediction_of(predictor, X, "predict_proba"), predictor.classes_
     if isinstance(predictor, EnsembleClassifier) and not predictor.vote:
-        found = {"prediction": classes[shares.argmax(axis=1)]}  # without asking the members again
+        columns = {"prediction": classes[shares.argmax(axis=1)]}  # without asking the members again
     else:
-        found = {"prediction": prediction_of(predictor, X, "predict")}
+        columns = {"prediction": prediction_of(predictor, X, "predict")}
     for label, share in zip(classes, shares.T, strict=True):
-        found[f"probability_{label}"] = share
+        columns[f"probability_{label}"] = share
     if q is not None:
         sets = [";".join(map(str, classes[own])) for own in class_sets(shares, q)]
-        found["set"] = np.array(sets, dtype=object)
-    return pd.DataFrame(found)
+        columns["set"] = np.array(sets, dtype=object)
+    return pd.DataFrame(columns)

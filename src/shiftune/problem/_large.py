@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,13 +18,8 @@ from pandas.api import types
 
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, DataWarning, SettingsError, StorageError
-from shiftune.problem._reading import (
-    about_unlabelled,
-    check_columns,
-    check_types,
-    refuse_unlabelled,
-)
-from shiftune.problem._table import UNLABELLED, TableSettings, in_one_spelling
+from shiftune.problem._reading import about_unlabelled, check_columns, check_types, site_names
+from shiftune.problem._table import TableSettings, in_one_spelling, target_names
 from shiftune.tables._files import CHANGED, SiteFiles
 
 # Fewest rows of a site that are drawn: some of them train, the others evaluate.
@@ -144,26 +139,22 @@ def _draw(
     random_state: int,
 ) -> Sampled:
     """Draw rows, from the site of each and whether it has a label; they are not read yet."""
-    names, target, n_rows = sites.categories, settings.target, len(sites)
-    targets = list(target) if types.is_list_like(target) else [target]
+    n_rows = len(sites)
     if nowhere := int((sites.codes < 0).sum()):
         raise DataError(f"the site column {settings.site!r} is empty in {nowhere} row(s); fill it")
-    inside = np.array(
-        [any(each is not None and _alike(n, each) for each in targets) for n in names]
-    )
-    if targets == [UNLABELLED] and UNLABELLED not in names:
-        inside = np.bincount(sites.codes, known, len(names)) == 0
-    own = inside[sites.codes]
+    names = site_names(pd.Series(sites.categories), f"the site column {settings.site!r}")
+    own = np.zeros(n_rows, dtype=bool)
+    if settings.target is not None:  # otherwise its rows are a table of their own
+        labelled = np.bincount(sites.codes, known, len(names)) > 0
+        every = {settings.site: sites.categories, settings.label: np.where(labelled, 1, None)}
+        own = np.isin(names, target_names(settings, pd.DataFrame(every), names))[sites.codes]
     possible = known | own
     counts, lacking = (
         np.bincount(sites.codes[mask], minlength=len(names)) for mask in (possible, ~possible)
     )
     without_label = {name: int(n) for name, n in zip(names, lacking, strict=True) if n}
-    if without_label and settings.missing_labels != "drop":
-        all_rows = dict(zip(names, counts + lacking, strict=True))
-        refuse_unlabelled(settings.label, without_label, all_rows)
-    if not counts.any():
-        raise DataError("the table has no row with a label")
+    all_rows = dict(zip(names, counts + lacking, strict=True))
+    left_out = about_unlabelled(settings.label, without_label, all_rows, settings.missing_labels)
     if settings.group is not None:
         raise SettingsError(
             f"a draw of {most_rows:,} of {n_rows:,} rows would divide groups of the column "
@@ -190,31 +181,21 @@ def _draw(
         drawn[rows if len(rows) <= cap else rng.choice(rows, cap, replace=False)] = True
     notes, sample = [], None
     if counts.max() > cap:  # otherwise there are more rows than wanted only without a label
-        found = {str(name): int(n) for name, n in zip(names, counts, strict=True) if n}
+        found = {name: int(n) for name, n in zip(names, counts, strict=True) if n}
         sample = Sample(found, cap)
         notes.append(
             f"{sample.rows_drawn:,} of {sample.rows:,} rows are read, drawn at random: at most "
             f"{cap:,} of a site; models learn from fewer rows, and standard errors that come from "
             f"rows are about {np.sqrt(counts.max() / cap):.1f} times as large at the largest site"
         )
-    if without_label:
-        notes.append(about_unlabelled(without_label))
-        warnings.warn(notes[-1], DataWarning, stacklevel=4)
+    for note in left_out:
+        notes.append(note)
+        warnings.warn(note, DataWarning, stacklevel=4)
     if kept:
         notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
     chosen = drawn | certain
     added = (certain & ~drawn)[chosen]
     return Sampled(pd.DataFrame(), np.flatnonzero(chosen), added, sample, tuple(notes))
-
-
-def _alike(name: Any, other: Any) -> bool:
-    """Whether two names may be of one site: 7, "7", "7.0" and "007" are.
-
-    >>> _alike("007", 7), _alike("007", "70"), _alike("A", "A")
-    (True, False, True)
-    """
-    one, two = (str(each).removesuffix(".0") for each in (name, other))
-    return one == two or (one.isdigit() and two.isdigit() and int(one) == int(two))
 
 
 def _cap(counts: list[int], most: int) -> int:

@@ -49,7 +49,7 @@ from shiftune.problem._table import TableSettings, TargetLabels, read_table, wit
 from shiftune.tables import SiteFiles
 
 if TYPE_CHECKING:
-    from shiftune.ratio._base import DensityRatio
+    from shiftune.ratio._density import DensityRatio
 
 # A site with fewer rows than this keeps about one row for validation.
 _SMALL_SITE = 10
@@ -609,6 +609,8 @@ class ShiftProblem:
                 digest.update(b"groups" + site.groups.astype("<i8").tobytes())
             if site.sample_weight is not None:
                 digest.update(b"weights" + site.sample_weight.astype("<f8").tobytes())
+        for name, rows in self.target_rows.items():
+            digest.update(name.encode() + b"\0" + rows.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def diagnose(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, combinations
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -169,25 +169,27 @@ def check_types(df: pd.DataFrame, roles: Mapping[str, Hashable]) -> None:
             )
 
 
-def refuse_unlabelled(
-    label: Hashable, missing: Mapping[Any, int], rows: Mapping[Any, int]
-) -> NoReturn:
-    """Raise an error about rows without a label, from their numbers and all rows of each site."""
-    name, n = next(iter(missing.items()))
-    more = f" (and in {len(missing) - 1} more site(s))" if len(missing) > 1 else ""
-    raise DataError(
-        f"site {str(name)!r}: the label {str(label)!r} is missing in {n} of "
-        f"{rows[name]} rows{more}; fill it in, or leave those rows out "
-        "(missing_labels='drop', --drop-unlabelled on the command line)"
-    )
+def about_unlabelled(
+    label: Hashable, missing: Mapping[Any, int], rows: Mapping[Any, int], how: str
+) -> list[str]:
+    """Note that rows without a label are left out, unless `how` they are treated is "error".
 
-
-def about_unlabelled(missing: Mapping[Any, int]) -> str:
-    """Note that rows without a label are left out, from their numbers by site."""
+    `missing` are their numbers by site, and `rows` those of all rows.
+    """
+    if not missing:
+        return []
+    if how == "error":
+        name, n = next(iter(missing.items()))
+        more = f" (and in {len(missing) - 1} more site(s))" if len(missing) > 1 else ""
+        raise DataError(
+            f"site {str(name)!r}: the label {str(label)!r} is missing in {n} of "
+            f"{rows[name]} rows{more}; fill it in, or leave those rows out "
+            "(missing_labels='drop', --drop-unlabelled on the command line)"
+        )
     total = sum(missing.values())
-    rows, verb = ("1 row", "is") if total == 1 else (f"{total} rows", "are")
+    words, verb = ("1 row", "is") if total == 1 else (f"{total} rows", "are")
     sites = listed([f"{n} of {str(name)!r}" for name, n in missing.items()], 6, quoted=False)
-    return f"{rows} without label {verb} left out: {sites}"
+    return [f"{words} without label {verb} left out: {sites}"]
 
 
 def decide_task(

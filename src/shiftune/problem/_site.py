@@ -228,7 +228,7 @@ def as_labels(y: Any, site: str, label: str = "y") -> NDArray[Any]:
     values = np.asarray(y.to_numpy() if isinstance(y, pd.Series | pd.DataFrame) else y)
     if values.dtype.kind in "US":
         values = values.astype(object)
-    elif values.dtype.kind == "O":
+    elif values.dtype.kind == "O" and types.infer_dtype(values.ravel()) != "string":
         values = np.asarray(pd.Series(values.ravel()).infer_objects()).reshape(values.shape)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -268,7 +268,7 @@ def _flaw_of(labels: NDArray[Any]) -> str:
             f"mixes {' and '.join(sorted(found))}; convert it to one type, for example with "
             "y.astype(str)"
         )
-    if kind == "O" and any("\0" in value for value in set(labels)):
+    if kind == "O" and any("\0" in value for value in pd.unique(labels)):
         return "has values with a NUL character; replace them"
     return ""
 

@@ -43,6 +43,7 @@ from shiftune.columns._formats import (
     check_date_format,
     distinct,
     first_code,
+    stripped,
     without_zeros,
 )
 from shiftune.errors import DataError, SettingsError
@@ -53,7 +54,6 @@ from shiftune.problem._reading import (
     check_names,
     check_roles,
     of_one_kind,
-    refuse_unlabelled,
     site_names,
     split_by_site,
 )
@@ -71,6 +71,8 @@ _FEWEST_ROWS = 3
 _MAY_BE_CLASSES = frozenset(("-", "--", "\u2013", "\u2014", "*"))
 # Different values per row above which rows with the same identifier are not worth a note.
 _ROW_SHARE = 0.9
+# Rows of a site from which on one copy of a column takes longer than a step per site and column.
+_MANY_ROWS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,13 @@ class TableSettings:
         """What to do if classes are a quantity."""
         return f"if it is a quantity, use {self.option('task', 'regression')}"
 
+    @property
+    def hidden_labels(self) -> str:
+        """What to do with labels of the target that are set aside."""
+        if types.is_list_like(self.target) and len(self.target) > 1:
+            return "to use them, update each target by its own: search.at(site).update(X, y)"
+        return f"to use them: {self.option('target_labels', 'use')}"
+
 
 class ReadTable(NamedTuple):
     """Sites of a table, before they are checked; `columns` is None where nothing is decided."""
@@ -145,7 +154,7 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
             df[settings.sample_weight] = _weights(df[settings.sample_weight], settings)
         df[site] = in_one_spelling(df[site], f"the site column {site!r}", decisions)
     every = site_names(df[site], f"the site column {site!r}")
-    targets = _target_names(settings, df, every)
+    targets = target_names(settings, df, every)
     target, sites = _as_one_site(targets, every)
     if label is not None and not settings.as_given:
         known = (sites != target) | (settings.target_labels == "use")
@@ -335,7 +344,7 @@ def _missing_codes(labels: Collection[Any]) -> frozenset[str]:
     return codes | (MISSING_CODES - {*labels})
 
 
-def _target_names(
+def target_names(
     settings: TableSettings, df: pd.DataFrame, sites: NDArray[np.object_]
 ) -> list[str]:
     """Return the names of the targets, which may be given as numbers: 7 for 7.0, or for 007."""
@@ -358,7 +367,8 @@ def _target_names(
     for each in wanted:
         same = [v for v in others if v == each]  # 1 and 1.0
         text = str(same[0] if same else each)
-        found.append(str(check_choice(by_number.get(text, text), names, "site", DataError)))
+        name = by_number.get(without_zeros(text.removesuffix(".0")), text)
+        found.append(str(check_choice(name, names, "site", DataError)))
     if len(set(found)) > 1 and settings.target_labels == "use":
         raise SettingsError(
             "labels of one target can be used in a search, not those of several; leave "
@@ -366,7 +376,7 @@ def _target_names(
             "by its labels: search.at(site).update(X, y), shiftune update"
         )
     check_names([name for name in names if name not in found], listed(found, 3, quoted=False))
-    return list(dict.fromkeys(found))
+    return sorted(set(found))  # their order decides nothing
 
 
 def _as_one_site(
@@ -409,10 +419,8 @@ def _usable_rows(
     usable, outside = np.ones(len(df), dtype=bool), sites != target
     if settings.label is not None:
         missing = outside & df[settings.label].isna().to_numpy()
-        counts = Counter(sites[missing].tolist())
-        if counts and settings.missing_labels == "error":
-            refuse_unlabelled(settings.label, counts, Counter(sites))
-        notes += [about_unlabelled(counts)] if counts else []
+        counts, how = Counter(sites[missing].tolist()), settings.missing_labels
+        notes += about_unlabelled(settings.label, counts, Counter(sites) if counts else {}, how)
         usable = ~missing
     if settings.as_given:
         return np.flatnonzero(usable)
@@ -473,7 +481,7 @@ def _read_labels(
         labels = labels.astype(object)
         labels[own.index] = own
         return labels.infer_objects(), task
-    advice = f"to use them: {settings.option('target_labels', 'use')}"
+    advice = settings.hidden_labels
     if task == "classification" and (new := {*own.unique()} - {*given.unique()}):
         shown = listed(sorted(map(str, new)), 4)
         advice = f"they cannot be used as they are: no source has the class(es) {shown}"
@@ -486,8 +494,7 @@ def _labels_as_given(
 ) -> pd.Series:
     """Return labels of which whole numbers are integers; hidden ones make no others fractions."""
     if (hidden := int(column[inside].count())) and settings.target_labels == "hide":
-        advice = f"to use them: {settings.option('target_labels', 'use')}"
-        notes.append(f"{count(hidden, 'label')} of the target set aside; {advice}")
+        notes.append(f"{count(hidden, 'label')} of the target set aside; {settings.hidden_labels}")
     parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
     whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
     labels: pd.Series = pd.concat(whole).reindex(column.index)
@@ -507,10 +514,12 @@ def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> p
     """
     name, task = given.name, settings.task
     formats = NumberFormats(decimal=settings.decimal)
+    texts = given
     if task != "classification" and types.infer_dtype(given) == "string":
-        formats.add(given)
+        texts = stripped(given)
+        formats.add(texts)
     written = formats.decided()
-    numbers = written.read(given)
+    numbers = written.read(texts)
     if (
         written != PLAIN
         and task is None
@@ -594,7 +603,9 @@ def _read_columns(
     found = Columns.of(columns, others)
     if not found:
         raise DataError("no column is left to learn from: " + "; ".join(found.decisions[:4]))
-    return pd.DataFrame(features, df.index), found
+    # Into small sites a copy of all numbers in one block is divided faster, into large ones not.
+    small = len(df) < _MANY_ROWS * len(rows.sizes)
+    return pd.DataFrame(features, df.index, copy=small), found
 
 
 def _weights(weights: pd.Series, settings: TableSettings) -> pd.Series:

@@ -1,8 +1,13 @@
 """Density ratios w_j(x) = p_T(x) / p_j(x), of the target to every source."""
 
-from shiftune.ratio._base import DensityRatio, EncodedRatio, KnownRatio, site_weights
-from shiftune.ratio._classifier import ClassifierRatio, ratio_named
-from shiftune.ratio._least_squares import ULSIF
+from shiftune.ratio._density import (
+    ULSIF,
+    ClassifierRatio,
+    DensityRatio,
+    EncodedRatio,
+    ratio_named,
+    site_weights,
+)
 from shiftune.ratio._overlap import (
     Guard,
     column_shifts,
@@ -18,7 +23,6 @@ __all__ = [
     "DensityRatio",
     "EncodedRatio",
     "Guard",
-    "KnownRatio",
     "column_shifts",
     "diagnose",
     "effective_rows",

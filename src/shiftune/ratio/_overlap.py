@@ -17,8 +17,7 @@ from shiftune._names import Level
 from shiftune.columns._column import as_text, days_in, kind_of
 from shiftune.problem import ShiftProblem
 from shiftune.problem._site import Features
-from shiftune.ratio._base import DensityRatio
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import DensityRatio, ratio_named
 from shiftune.rows._encoding import MISSING, MOST_LEVELS, RowEncoder, subsample
 
 Floats = NDArray[np.float64]
@@ -64,7 +63,6 @@ class Reason(Enum):
     FEW_TARGET_LIKE_ROWS = Level.PROBLEM, "few target-like rows", ": mean weight {:.3g}"
     RATIO_FAILED = Level.PROBLEM, "density ratio failed", ": mean weight {:.3g}"
     FEW_EFFECTIVE_ROWS = Level.PROBLEM, "few effective rows", ": {:.1f}"
-    SET_ASIDE = Level.PROBLEM, "set aside", ""
 
     @property
     def level(self) -> Level:
@@ -87,16 +85,6 @@ class Verdict:
     def __str__(self) -> str:
         _, words, figure = self.reason.value
         return words + figure.format(self.figure).replace("%", " %")
-
-    def to_record(self) -> tuple[str, float]:
-        """Return code and figure, which JSON can hold."""
-        return self.reason.code, self.figure
-
-    @classmethod
-    def from_record(cls, record: tuple[str, float]) -> Verdict:
-        """Read what `to_record` wrote."""
-        code, figure = record
-        return cls(Reason[code.upper()], figure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def save_overview(
     path: str | os.PathLike[str],
     *,
     table: pd.DataFrame | None = None,
-    pages: Mapping[str, str] = MappingProxyType({}),
+    pages: Mapping[Any, str] = MappingProxyType({}),
 ) -> Path:
     """Write the overview of a search with several targets: one HTML file, a line per target.
 
@@ -116,7 +116,7 @@ def page(
 
 
 def overview(
-    result: SearchResult, table: pd.DataFrame | None = None, pages: Mapping[str, str] | None = None
+    result: SearchResult, table: pd.DataFrame | None = None, pages: Mapping[Any, str] | None = None
 ) -> str:
     """Return the overview as text; see `save_overview`."""
     drawing = _drawing()

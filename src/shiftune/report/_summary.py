@@ -23,7 +23,6 @@ from shiftune._names import Level
 from shiftune._provenance import RESULT_FORMAT, made_with, versions_in_words
 from shiftune._wording import (
     MOST_STEPS,
-    MOST_TRIALS,
     loss_in_words,
     metric_in_words,
     number,
@@ -32,7 +31,10 @@ from shiftune._wording import (
 )
 from shiftune.checks import Check, Trust, judgement
 from shiftune.checks._of_result import (
+    CONSTANT,
+    FREQUENT,
     SKILL,
+    beside_metrics,
     loss_says_something,
     metrics_that_say_nothing,
     telling_metrics,
@@ -198,9 +200,7 @@ _MEANINGS = {
 }
 # Losses that people know; beside others, a metric is first.
 _KNOWN = ("absolute", "zero_one")
-_CONSTANT, _CHANCE = "constant learned at the sources", "chance"
-_FREQUENT = "always the most frequent class"
-_SHORT = {_CONSTANT: "a constant", _FREQUENT: "most frequent class"}
+_SHORT = {CONSTANT: "a constant", FREQUENT: "most frequent class"}
 # Ratio of the ends of an axis from which it is logarithmic.
 _WIDE = 4.0
 _OF_METRIC = ("low", "high", "better", "lowest", "lowest_site", "highest", "highest_site", "note")
@@ -235,32 +235,29 @@ def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
         row |= {end: sites.iloc[place], f"{end}_site": sites.index[place]}
     meaning = _meaning(name, "lower", result.problem.label)
     says = loss_says_something(result, result.risk, constant)
-    return _figure(row, loss_in_words(name), meaning, (constant, _CONSTANT), estimable=says)
+    return _figure(row, loss_in_words(name), meaning, (constant, CONSTANT), estimable=says)
 
 
 def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any]]:
     """Return all metrics, with what chance or a constant gives where that is known."""
-    problem, nothing = result.problem, metrics_that_say_nothing(result, constant)
-    known: dict[str, tuple[float | None, str]] = {"auc": (0.5, _CHANCE)}
-    if problem.task == "classification":
-        labels = np.concatenate([site.labels for site in problem.sources])
-        counts = np.unique(labels, return_counts=True)[1]
-        known["accuracy"] = float(counts.max() / counts.sum()), _FREQUENT
-        known["balanced_accuracy"] = 1 / len(counts), _CHANCE
-    elif constant is not None and result.loss.name == "squared":
-        known["rmse"] = constant**0.5, _CONSTANT
+    nothing, known = metrics_that_say_nothing(result, constant), beside_metrics(result, constant)
     found = []
     for row in _records(result.metrics.table):
         name = row["metric"]
-        meaning = _meaning(name, row["better"], problem.label)
+        meaning = _meaning(name, row["better"], result.problem.label)
         beside, says = known.get(name, (None, "")), name not in nothing
         found.append(_figure(row, metric_in_words(name), meaning, beside, estimable=says))
     return found
 
 
 def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what one axis shows: the first figure that is known, and what to compare it with."""
-    shown = next(figure for figure in figures if figure["value"] is not None)
+    """Return what one axis shows: a figure, and what to compare it with.
+
+    It is the first that can be estimated and compared with chance or a constant, if there is one.
+    """
+    known = [figure for figure in figures if figure["value"] is not None]
+    telling = (f for f in known if f["estimable"] and f["constant"] is not None)
+    shown = next(telling, known[0])
     name, known = shown["name"], shown["estimable"]
     metrics, own = result.metrics.by_site["value"], result.risk.sources["estimate"]
     values = {
@@ -309,7 +306,7 @@ def _comparisons(
         gap = {"value": constant["gain"], "low": constant["gain_low"]}
         rows.append(
             {
-                "name": _CONSTANT,
+                "name": CONSTANT,
                 "value": constant["constant"],
                 "estimable": loss["estimable"],
                 "gap": gap | {"high": constant["gain_high"]},
@@ -412,14 +409,13 @@ def _note_on_sets(result: SearchResult) -> list[str]:
 
 
 def _sample(result: SearchResult) -> dict[str, Any] | None:
-    """Return what was drawn of a larger table, and what that costs; None if all was read."""
+    """Return what was drawn of a larger table; None if all was read."""
     if (sample := result.problem.sample) is None:
         return None
     return {
         "rows": sample.rows,
         "rows_drawn": sample.rows_drawn,
         "most_of_a_site": sample.cap,
-        "stderr_of_all_rows": result.stderr_of_all_rows,
     }
 
 
@@ -428,7 +424,7 @@ def _sample(result: SearchResult) -> dict[str, Any] | None:
 
 def _sites(result: SearchResult) -> list[dict[str, Any]]:
     """Return all sites with labels, those with the largest shares first."""
-    estimated: dict[Any, Any] = result.risk.sources_with_intervals().to_dict("index")
+    estimated: dict[Any, Any] = result.risk.sources.to_dict("index")
     seen: dict[Any, Any] = result.overlap.table.to_dict("index")
     rows: dict[Any, int] = {site.name: len(site) for site in result.problem.labelled_sites}
     found = []
@@ -474,17 +470,6 @@ def _columns(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def _trials(result: SearchResult) -> dict[str, Any]:
-    risks, best = result.risks, result.chosen
-    as_good = [
-        {
-            "trial": number,
-            **{end: estimate_record(risks[number])[end] for end in ("value", "low", "high")},
-            "gap": None
-            if number == best
-            else estimate_record(paired_difference(risks[number], risks[best])),
-        }
-        for number in result.tied[:MOST_TRIALS]
-    ]
     return {
         "asked": result.settings.n_trials,
         "finished": len(finished_trials(result.study)),
@@ -493,7 +478,6 @@ def _trials(result: SearchResult) -> dict[str, Any]:
         "best": result.chosen,
         "alone": len(result.risks) > 1 and result.choice.risk is result.risks[result.chosen],
         "tied": len(result.tied),
-        "as_good": as_good,
         "default_failure": result.default.failure,
     }
 
@@ -504,7 +488,6 @@ def _parameters(result: SearchResult) -> list[dict[str, str]]:
     default: dict[str, Any] = {}
     for family in result.families.values():
         default |= family.defaults()
-    tied = [t.params for t in finished_trials(result.study) if t.number in result.tied]
     short = short_names(result.distributions)
     return [
         {
@@ -513,7 +496,6 @@ def _parameters(result: SearchResult) -> list[dict[str, str]]:
             "chosen": number(chosen[name]),
             "default": number(default[name]) if name in default else "",
             "searched": _searched(distribution, chosen[name]),
-            "as_good": _span([params[name] for params in tied if name in params]),
         }
         for name, distribution in result.distributions.items()
         if name in chosen
@@ -536,14 +518,6 @@ def _at_an_end(distribution: BaseDistribution, chosen: Any) -> bool:
     ends = np.array([distribution.low, chosen, distribution.high], dtype=float)
     low, value, high = np.log(ends) if distribution.log else ends
     return bool(min(value - low, high - value) <= _NEAR_AN_END * (high - low))
-
-
-def _span(values: Sequence[Any]) -> str:
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) == len(values) > 0:
-        values = sorted({min(numbers), max(numbers)})
-        return " to ".join(map(number, values))
-    return ", ".join(dict.fromkeys(map(str, values)))
 
 
 def _provenance(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, Any]:

@@ -327,7 +327,7 @@ def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
     return table.loc[kept]
 
 
-def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> Figure:
+def forest(risk: RiskEstimate, most: int = MOST_SITES) -> Figure:
     """Plot every source's estimate of the target risk, and the combined estimate.
 
     Of more than `most` sources, the lowest and highest estimates are shown.
@@ -343,9 +343,12 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
     >>> [text.get_text() for text in forest(risk).axes[0].get_yticklabels()]
     ['all sources', 'C', 'B']
     """
-    interval = risk.interval(level)
-    table = _outermost(risk.sources_with_intervals(level), "estimate", most)[::-1]
-    left, right = _forest_scale(table, interval)
+    interval = risk.interval()
+    table = _outermost(risk.sources, "estimate", most)[::-1]
+    # A source that was left out may be far off; the scale is that of the others.
+    used = table[table["left_out"] == ""]
+    used = used if len(used) else table
+    left, right = min(interval[0], used["low"].min()), max(interval[1], used["high"].max())
     margin = 0.05 * (right - left) or 0.05
     # An estimate that fell back may use sources that the guard would leave out.
     out = ((table["left_out"] != "") & (table["share"] == 0)).to_numpy()
@@ -373,7 +376,7 @@ def forest(risk: RiskEstimate, level: float = 0.95, most: int = MOST_SITES) -> F
         diamond = [interval[0], risk.value, interval[1], risk.value], [0, 0.32, 0, -0.32]
         axes.fill(*diamond, color=_RED)
         axes.set_xlim(left - margin, right + margin)
-        axes.set_xlabel(f"estimated target risk ({percent(level)} interval)")
+        axes.set_xlabel("estimated target risk (95 % interval)")
         _name_rows(axes, ["all sources", *table.index])
         if out.any() and not out.all():
             figure.legend(loc="outside upper left", ncols=2)
@@ -395,23 +398,25 @@ def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
         ``problem.diagnose()``.
     """
     names = list(_outermost(overlap.table, "ess_share", most).index)[::-1]
-    spread = _weight_quantiles({name: overlap.weights[name] for name in names})
+    shown = [overlap.weights[name] for name in names]
+    mean = np.maximum([w.mean() for w in shown], _SMALLEST_WEIGHT)
+    ends = [np.quantile(w, [0.05, 0.25, 0.5, 0.75, 0.95]) for w in shown]
+    q05, q25, q50, q75, q95 = np.maximum(ends, _SMALLEST_WEIGHT).T
     table = overlap.table.loc[names]
     color = [_GREY if doubtful else _BLUE for doubtful in is_doubtful(table)]
     place = np.arange(1, len(names) + 1)
     with _canvas(height=0.8 + _ROW * len(names)) as (figure, axes):
         axes.axvline(1, linestyle=":", color=_GREY, linewidth=1)
-        axes.hlines(place, spread["q05"], spread["q25"], colors=color, linewidth=1)
-        axes.hlines(place, spread["q75"], spread["q95"], colors=color, linewidth=1)
-        middle = spread["q75"] - spread["q25"]
-        axes.barh(place, middle, 0.5, left=spread["q25"], fill=False, edgecolor=color)
-        axes.vlines(spread["q50"], place - 0.25, place + 0.25, colors=color, linewidth=1)
-        axes.plot(spread["mean"], place, "D", color=_RED, markersize=4.5)
+        axes.hlines(place, q05, q25, colors=color, linewidth=1)
+        axes.hlines(place, q75, q95, colors=color, linewidth=1)
+        axes.barh(place, q75 - q25, 0.5, left=q25, fill=False, edgecolor=color)
+        axes.vlines(q50, place - 0.25, place + 0.25, colors=color, linewidth=1)
+        axes.plot(mean, place, "D", color=_RED, markersize=4.5)
         axes.set_xlabel("weight of a row (logarithmic)")
         _log_scale(axes, "x")
         _name_rows(axes, names, first=1)
         beside = axes.get_yaxis_transform()
-        for y, share in enumerate(table["ess"] / table["n"], start=1):
+        for y, share in enumerate(table["ess_share"], start=1):
             axes.text(1.01, y, percent(share), transform=beside, verticalalignment="center")
         axes.text(1.01, 1, "effective", transform=axes.transAxes, verticalalignment="bottom")
     return figure
@@ -450,7 +455,8 @@ def shifts(table: pd.DataFrame, most: int = _MOST_COLUMNS, most_sites: int = MOS
             axes.text(
                 column,
                 row,
-                _two_digits(distance),
+                # So that it fits into a small cell: .04, 1.
+                f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1",
                 horizontalalignment="center",
                 verticalalignment="center",
                 in_layout=False,
@@ -486,38 +492,10 @@ def importance(table: pd.DataFrame, most: int = MOST_COLUMNS) -> Figure:
     return figure
 
 
-def _forest_scale(sources: pd.DataFrame, interval: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of a forest plot's axis, without margin.
-
-    A source that was left out may be far off; the scale is that of the others.
-    """
-    out = sources["left_out"] != ""
-    used = sources if out.all() else sources[~out]
-    return min(interval[0], used["low"].min()), max(interval[1], used["high"].max())
-
-
-def _weight_quantiles(weights: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
-    """Mean and quantiles of every source's weights, which a logarithmic axis can show."""
-    rows = {
-        name: [
-            max(float(w.mean()), _SMALLEST_WEIGHT),
-            *np.quantile(np.maximum(w, _SMALLEST_WEIGHT), [0.05, 0.25, 0.5, 0.75, 0.95]),
-        ]
-        for name, w in weights.items()
-    }
-    columns = ["mean", "q05", "q25", "q50", "q75", "q95"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-
-
-def _two_digits(distance: float) -> str:
-    """Write a distance so that it fits into a small cell: .04, 1."""
-    return f"{distance:.2f}".removeprefix("0") if distance < 0.995 else "1"
-
-
 # ---------------------------------------------------------------- trials
 
 
-def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
+def history(trials: pd.DataFrame, *, chosen: int) -> Figure:
     """Plot the estimated risk of every trial with its interval, and the best so far.
 
     Trials that cannot be distinguished from the best are blue, the chosen one has a ring; failed
@@ -527,10 +505,12 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
     ----------
     trials : DataFrame
         `ShiftSearch.trials_`.
-    chosen : int, optional
+    chosen : int
         Number of the trial that won, `ShiftSearch.best_index_`.
     """
-    good = _completed(trials, chosen)
+    good = trials[trials["state"] == "COMPLETE"].sort_index()
+    if chosen not in good.index:
+        raise SettingsError(f"chosen must be the number of a completed trial, got {chosen!r}")
     with _canvas(height=3.8) as (figure, axes):
         for tied, name, color in ((False, "worse", _GREY), (True, "tied with the best", _BLUE)):
             rows = good[good["tied_with_best"] == tied]
@@ -547,8 +527,8 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
                 )
         best = good["risk"].cummin()
         axes.step(good.index, best, where="post", color=_RED, linewidth=1.2, label="best so far")
-        if chosen is not None:
-            _ring(axes, [chosen], [good["risk"].to_dict()[chosen]])
+        ring: Any = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.5}
+        axes.plot([chosen], good["risk"][[chosen]], "o", color=_RED, label="chosen", **ring)
         failed = trials.index[trials["state"] == "FAIL"]
         if len(failed):
             # At the bottom, whatever the scale of the risk.
@@ -561,39 +541,10 @@ def history(trials: pd.DataFrame, *, chosen: int | None = None) -> Figure:
                 transform=axes.get_xaxis_transform(),
                 label="failed",
             )
-        if _is_wide(good["risk"]):
+        # A few very bad trials would hide the differences between the others.
+        if good["risk"].min() > 0 and good["risk"].max() > 10 * good["risk"].min():
             _log_scale(axes, "y")
         axes.locator_params("x", integer=True)
         axes.set(xlabel="trial", title="estimated target risk")
         figure.legend(loc="outside upper left", ncols=3)
     return figure
-
-
-def _completed(trials: pd.DataFrame, chosen: int | None) -> pd.DataFrame:
-    """Return the trials that have a risk, in their order; `chosen` must be one of them."""
-    good = trials[trials["state"] == "COMPLETE"].sort_index()
-    if chosen is not None and chosen not in good.index:
-        raise SettingsError(
-            f"chosen must be the number of a completed trial, got {chosen!r}; a fitted search has "
-            "it as best_index_"
-        )
-    return good
-
-
-def _ring(axes: Axes, x: ArrayLike, y: ArrayLike) -> None:
-    """Mark the chosen trial."""
-    axes.plot(
-        x,
-        y,
-        "o",
-        color=_RED,
-        markersize=11,
-        markerfacecolor="none",
-        markeredgewidth=1.5,
-        label="chosen",
-    )
-
-
-def _is_wide(risks: pd.Series) -> bool:
-    # A few very bad trials would hide the differences between the others.
-    return bool(risks.min() > 0 and risks.max() > 10 * risks.min())

@@ -3,8 +3,13 @@
 from shiftune.ratio._overlap import Guard
 from shiftune.risk._adjusted import RegressionAdjusted
 from shiftune.risk._by_name import ESTIMATORS, risk_named
-from shiftune.risk._estimate import METHODS, estimate
-from shiftune.risk._estimator import RiskEstimator
+from shiftune.risk._estimate import (
+    METHODS,
+    RiskEstimator,
+    estimate,
+    optimal_lambda,
+    unbiased_lambda,
+)
 from shiftune.risk._heterogeneity import (
     Heterogeneity,
     heterogeneity,
@@ -12,7 +17,6 @@ from shiftune.risk._heterogeneity import (
     without_source,
 )
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
-from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 __all__ = [
     "ESTIMATORS",

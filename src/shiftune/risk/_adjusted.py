@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from shiftune._wording import percent
 from shiftune.errors import DataError, OverlapWarning, SettingsError
-from shiftune.ratio._base import target_and_sources
+from shiftune.ratio._density import target_and_sources
 from shiftune.ratio._overlap import Guard
-from shiftune.risk._estimate import read_sample
-from shiftune.risk._estimator import Arrays, RiskEstimator
+from shiftune.risk._estimate import Arrays, RiskEstimator, read_sample
 from shiftune.risk._new_site import OF_ONE_ROW, NewSiteVariance
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._ridge import RidgeSystem, directions
@@ -195,7 +194,7 @@ class RegressionAdjusted(RiskEstimator):
         if divergences.any():  # a single row has no variance of its own: take that of the others
             one_row = float(np.average(divergences, weights=sample.n * (divergences > 0)))
             divergences = np.where(sample.n == 1, one_row, divergences)
-        found = sample.estimate(
+        risk = sample.estimate(
             value=float((lam * sample.n) @ estimates),
             variance=0.0,
             dof=1.0,
@@ -210,7 +209,7 @@ class RegressionAdjusted(RiskEstimator):
             new_site=site,
             labelled_target=len(own) > 0,
         )
-        return found.signed(nonnegative=found.nonnegative)
+        return risk.signed(nonnegative=risk.nonnegative)
 
     def least_and_most_adjusted(self, losses: Sequence[Floats]) -> tuple[float, float]:
         """Mean over the sites, and the same adjusted as if columns explained half of the losses."""
@@ -229,11 +228,11 @@ def _penalty(prior_r2: float, p: int) -> float:
 
 def _sums_by_site(rows: MomentRows, n: NDArray[np.intp]) -> Floats:
     """Sums of the rows of every source, shape (k, p)."""
-    site, found = np.repeat(np.arange(len(n)), n), np.zeros((len(n), rows.width))
+    site, sums = np.repeat(np.arange(len(n)), n), np.zeros((len(n), rows.width))
     for some, Z in rows.chunks():
         starts = np.unique(site[some], return_index=True)[1]
-        found[site[some][starts]] += np.add.reduceat(Z, starts)
-    return found
+        sums[site[some][starts]] += np.add.reduceat(Z, starts)
+    return sums
 
 
 def _wide_deviations(own: Floats, one_row: float) -> Floats:

@@ -10,8 +10,7 @@ from shiftune._names import RISKS, RiskName, complete
 from shiftune._wording import check_choice
 from shiftune.errors import SettingsError
 from shiftune.risk._adjusted import RegressionAdjusted
-from shiftune.risk._estimate import estimate
-from shiftune.risk._estimator import Arrays, RiskEstimator
+from shiftune.risk._estimate import Arrays, RiskEstimator, estimate
 from shiftune.risk._result import RiskEstimate
 
 

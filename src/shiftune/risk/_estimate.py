@@ -1,28 +1,34 @@
-r"""From losses and weights to the estimated target risk.
+r"""From losses and weights to the estimated target risk, by the paper's estimators.
 
-Notation: source j has the losses L_ij and weights w_ij of n_j rows. All rows lie end to end, source
-after source, in arrays of shape (n,); figures of the sources have shape (k,).
+The paper is Nomura and Saito, "Efficient Hyperparameter Optimization under Multi-Source Covariate
+Shift", CIKM 2021. Notation: source j has the losses L_ij and weights w_ij of n_j rows, and the
+divergence :math:`\mathrm{Div}_j = E_j[w_j^2 L^2] - f_T^2` from the target, the variance of one
+weighted loss. All rows lie end to end, source after source, in arrays of shape (n,); figures of
+the sources have shape (k,).
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from shiftune._wording import check_choice
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.evaluate._losses import LARGEST_LOSS
-from shiftune.ratio._overlap import NEGLIGIBLE, Guard, Verdict, effective_rows
+from shiftune.ratio._overlap import NEGLIGIBLE, Guard, effective_rows
 from shiftune.risk._new_site import pooled_variance
 from shiftune.risk._result import RiskEstimate
-from shiftune.risk._theory import optimal_lambda, unbiased_lambda
 
 Floats = NDArray[np.float64]
+# One array per source.
+Arrays = Sequence[ArrayLike]
 
 Method = Literal["naive", "unbiased", "lambda", "variance_reduced", "oracle"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -32,6 +38,63 @@ Divergence = Literal["plug_in", "cross_fitted"]
 _CROSS_FIT_FOLDS = 5
 # Share of a source's weight that its other rows must have for a mean without one row.
 _SMALLEST_REST = 1e-6
+
+
+class RiskEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    """Estimator of the risk at the target from losses at the sources.
+
+    A subclass writes `estimate`; the defaults of everything else are those of an estimator that
+    weights losses by density ratios. Run `shiftune.testing.check_risk_estimator` on it and pass it
+    as `risk=` to `ShiftSearch`.
+
+    Attributes
+    ----------
+    needs_ratio : bool
+        Whether `estimate` reads density ratios.
+    corrects : bool
+        Whether the estimate accounts for differences between the sources' rows and the target's.
+    uses_target_labels : bool
+        Whether the losses are those of the target's rows, whose labels were kept aside
+        (experiments only).
+    out_of_site : bool
+        Whether the losses are of all rows of the sources, each predicted by a model that has not
+        seen its site, and those of the target's few labelled rows, which train no trial. Otherwise
+        every source is split into training and validation rows, for one model per trial.
+    """
+
+    needs_ratio = True
+    corrects = True
+    uses_target_labels = False
+    out_of_site = False
+
+    def fit(
+        self, X_target: Any, X_sources: Sequence[Any], sample_weight: Sequence[Floats] | None = None
+    ) -> Self:
+        """Read the rows, once per study; by default nothing is learned.
+
+        Parameters
+        ----------
+        X_target : array or DataFrame of shape (n_T, d)
+        X_sources : k arrays or DataFrames of shape (n_j, d)
+            The rows whose losses `estimate` will receive, in the same order.
+        sample_weight : k + 1 arrays, of shape (n_T,) and (n_j,), optional
+            Weights of the rows, where they have any; those of the target first. The losses are
+            then such that their means are weighted ones (`shiftune.rows.Moments`).
+        """
+        return self
+
+    @abstractmethod
+    def estimate(
+        self, losses: Arrays, weights: Arrays | None = None, *, names: Sequence[str] | None = None
+    ) -> RiskEstimate:
+        """Estimate the target risk of one model.
+
+        Parameters
+        ----------
+        losses : k arrays of shape (n_j,), and one more if rows of the target have labels
+        weights : density ratios at the same rows, or None if `needs_ratio` is False
+        names : names of the sources, optional
+        """
 
 
 def estimate(
@@ -96,12 +159,12 @@ def estimate(
         raise SettingsError(f"method={method!r} needs weights, one array per source")
     sample = read_sample(losses, weights, names)
     limits = Guard() if guard is True else guard or None
-    reasons: tuple[Verdict | None, ...] = (None,) * len(sample.n)
+    reasons = ("",) * len(sample.n)
     if limits:
         means, ess = sample.means(sample.w), effective_rows(sample.w, sample.starts)
         figures = zip(sample.n.tolist(), means.tolist(), ess.tolist(), strict=True)
-        reasons = tuple(limits.objection(*each) for each in figures)
-    counts = np.array([reason is None for reason in reasons])
+        reasons = tuple(str(limits.objection(*of_source) or "") for of_source in figures)
+    counts = np.array([not reason for reason in reasons])
     if not counts.any():
         return _fallback(sample, reasons, method, limits)
     if not limits and not sample.w.any():
@@ -121,12 +184,45 @@ def estimate(
     return replace(_weighted(sample, lam_rows, method), left_out=reasons)
 
 
+def unbiased_lambda(n: ArrayLike) -> Floats:
+    r"""Weights of the unbiased estimator, :math:`\lambda_j = 1/n`, shape (k,).
+
+    The text of the paper has :math:`n_j/n` in one place; only :math:`1/n`, as in its formula,
+    satisfies :math:`\sum_j \lambda_j n_j = 1`.
+
+    >>> unbiased_lambda([1, 3])
+    array([0.25, 0.25])
+    """
+    rows = np.asarray(n, dtype=float)
+    return np.full(len(rows), 1 / rows.sum())
+
+
+def optimal_lambda(n: ArrayLike, div: ArrayLike) -> Floats:
+    r"""Weights of the variance reduced estimator, shape (k,).
+
+    .. math:: \lambda^\star_j = \Big( \mathrm{Div}_j \sum_l \frac{n_l}{\mathrm{Div}_l} \Big)^{-1}
+
+    Divergences of 0 are infinitely precise, and share all the mass among them.
+
+    >>> optimal_lambda([1, 1], [252.81, 4.27111111]).round(4)
+    array([0.0166, 0.9834])
+    """
+    rows, d = np.asarray(n, dtype=float), np.asarray(div, dtype=float)
+    if np.any(d < 0):
+        raise DataError("a divergence cannot be negative")
+    if np.any(d == 0):  # the limit of the formula: those sources share all the mass
+        return np.where(d == 0, 1 / rows[d == 0].sum(), 0.0)
+    # Relative to the smallest, so that divergences of 1e-200 neither overflow nor vanish.
+    precision = d.min() / d
+    return np.asarray(precision / (rows * precision).sum())
+
+
 def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:
     """Sum of lambda w L over all rows; `lam_rows` has shape (n,)."""
     z = sample.w * sample.L
     estimates = sample.means(z)
-    found = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
-    return replace(found, value=float(lam_rows @ z))
+    risk = _combined(sample, lam_rows, estimates, z - sample.rows(estimates), method)
+    return replace(risk, value=float(lam_rows @ z))
 
 
 def _combined(
@@ -152,18 +248,18 @@ def _combined(
 
 
 def _fallback(
-    sample: Sample, reasons: tuple[Verdict | None, ...], method: str, limits: Guard | None
+    sample: Sample, reasons: tuple[str, ...], method: str, limits: Guard | None
 ) -> RiskEstimate:
     """Return a rougher estimate where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
     together = np.where(sample.means(sample.w) >= NEGLIGIBLE, ess, 0.0)
     if limits and together.sum() >= limits.min_ess_together:
-        found = _normalised_by_source(sample, together / together.sum())
+        risk = _normalised_by_source(sample, together / together.sum())
         instead = f"self-normalised weights with {together.sum():.0f} effective rows in all"
     else:
         uncorrected = replace(sample, w=np.ones(len(sample.L)))
-        found = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
-        found = replace(found, mean_weights=sample.means(sample.w), ess=ess)
+        risk = _weighted(uncorrected, sample.rows(unbiased_lambda(sample.n)), "naive")
+        risk = replace(risk, mean_weights=sample.means(sample.w), ess=ess)
         instead = "naive, the uncorrected mean loss of all sources"
     objections = "; ".join(
         f"{name!r}: {reason}" for name, reason in zip(sample.names, reasons, strict=True) if reason
@@ -175,7 +271,7 @@ def _fallback(
         stacklevel=3,
     )
     return replace(
-        found,
+        risk,
         left_out=reasons,
         fallback=f"no source overlaps enough, so {method} fell back on {instead}",
     )
@@ -318,7 +414,7 @@ class Sample:
         return RiskEstimate(
             names=self.names,
             n=self.n,
-            left_out=(None,) * len(self.n),
+            left_out=("",) * len(self.n),
             block_counts=self.n.copy(),
             units=self.n.astype(float),
             nonnegative=bool(self.L.min() >= 0),

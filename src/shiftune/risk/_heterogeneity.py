@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from scipy.special import chdtrc, fdtrc
 
 from shiftune._wording import check_choice
 from shiftune.errors import DataError
-from shiftune.ratio._overlap import Guard, Reason, Verdict
+from shiftune.ratio._overlap import Guard
 from shiftune.risk._estimate import shrink_divergences
 from shiftune.risk._result import RiskEstimate
 
@@ -170,10 +170,7 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     if own:
         scale[-1] = 1.0
     scale[j] = 0.0
-    left_out = tuple(
-        Verdict(Reason.SET_ASIDE) if i == j else why for i, why in enumerate(risk.left_out)
-    )
-    return replace(risk.with_shares(scale), left_out=left_out)
+    return risk.with_shares(scale)
 
 
 def values_without(risk: RiskEstimate, estimates: Floats) -> NDArray[np.float64]:

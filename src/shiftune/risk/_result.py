@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from shiftune._wording import percent
 from shiftune.errors import DataError, SettingsError
-from shiftune.ratio._overlap import Verdict, effective_rows
+from shiftune.ratio._overlap import effective_rows
 from shiftune.risk._new_site import (
     NewSiteVariance,
     packed,
@@ -93,8 +93,8 @@ class RiskEstimate(Estimate):
     lam : array of shape (k,)
         :math:`\lambda_j`; :math:`\lambda_j n_j` is the source's share in the estimate.
     mean_weights, ess : arrays of shape (k,)
-    left_out : tuple of k verdicts
-        Why a source was left out; None where it was not. `sources` has it in words.
+    left_out : tuple of k strings
+        Why a source was left out; empty where it was not.
     influence : array of shape (n,)
         :math:`\psi_{ij} = \lambda_j (w_{ij} L_{ij} - m_j)`, source after source: how far each
         row moves the estimate. Variance of the estimate and of differences of two estimates on
@@ -126,7 +126,7 @@ class RiskEstimate(Estimate):
     lam: Floats
     mean_weights: Floats
     ess: Floats
-    left_out: tuple[Verdict | None, ...]
+    left_out: tuple[str, ...]
     influence: Floats
     block_counts: NDArray[np.intp]
     units: Floats
@@ -184,8 +184,8 @@ class RiskEstimate(Estimate):
 
     def signed(self, *, nonnegative: bool) -> RiskEstimate:
         """Return the estimate of losses that are never negative, or of those that may be."""
-        found = replace(self, nonnegative=nonnegative)
-        return found if self.new_site is None else found.with_variance(found._between())
+        risk = replace(self, nonnegative=nonnegative)
+        return risk if self.new_site is None else risk.with_variance(risk._between())
 
     def _between(self) -> NewSiteVariance | None:
         r"""Return the parts of the variance with the variance between these sources.
@@ -227,31 +227,29 @@ class RiskEstimate(Estimate):
 
     @property
     def sources(self) -> pd.DataFrame:
-        """One row per source: n, estimate, divergence, lambda, share, mean weight, ESS, reason."""
+        """One row per source: n, estimate, 95 % interval, share, mean weight, ESS, reason, ...
+
+        The interval is from Student's t with one degree of freedom less than the source has
+        effective rows, or groups (at least 1).
+        """
+        stderr = np.sqrt(self.divergences / self.n)
+        half = stdtrit(np.maximum(np.minimum(self.ess, self.units) - 1, 1), 0.975) * stderr
         return pd.DataFrame(
             {
                 "n": self.n,
                 "estimate": self.estimates,
-                "stderr": np.sqrt(self.divergences / self.n),
+                "stderr": stderr,
+                "low": self.estimates - half,
+                "high": self.estimates + half,
                 "divergence": self.divergences,
                 "lambda": self.lam,
                 "share": self.lam * self.n,
                 "mean_weight": self.mean_weights,
                 "ess": self.ess,
-                "left_out": ["" if why is None else str(why) for why in self.left_out],
+                "left_out": self.left_out,
             },
             index=pd.Index(self.names, name="site"),
         )
-
-    def sources_with_intervals(self, level: float = 0.95) -> pd.DataFrame:
-        """Return `sources` with the interval of every source's own estimate, in `low` and `high`.
-
-        From Student's t with one degree of freedom less than the source has effective rows, or
-        groups (at least 1).
-        """
-        table, effective = self.sources, np.minimum(self.ess, self.units)
-        half = stdtrit(np.maximum(effective - 1, 1), 0.5 + level / 2) * table["stderr"]
-        return table.assign(low=table["estimate"] - half, high=table["estimate"] + half)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -307,26 +305,6 @@ class RiskEstimate(Estimate):
             return self.row_variance
         return float((self.lam * self.n) ** 2 @ (self.divergences / self.n))
 
-    def stderr_of_all_rows(self, drawn: Floats) -> float:
-        """Return about what the standard error would be with all rows of every source.
-
-        Parameters
-        ----------
-        drawn : array of shape (k,)
-            Share of each source's rows that the estimate has, as a random sample. The error that
-            comes from its rows would fall with the root of it, and nothing else.
-
-        Examples
-        --------
-        >>> from shiftune.risk import estimate
-        >>> risk = estimate([[1.0, 2.0], [3.0, 5.0]], method="naive")
-        >>> risk.stderr_of_all_rows(np.array([0.25, 0.25])) / risk.stderr
-        0.5
-        """
-        of_rows = squares_by_source(self.influence, self.block_counts)
-        less = float(np.sum((1.0 - drawn) * of_rows))
-        return float(np.sqrt(max(self.variance - less, 0.0)))
-
     def with_shares(self, change: Floats) -> RiskEstimate:
         r"""Return the estimate with every source's share multiplied by a factor, shape (k,).
 
@@ -341,14 +319,14 @@ class RiskEstimate(Estimate):
         if site is not None:
             before, after = ((each * self.n)[:k].sum() for each in (self.lam, lam))
             site = site.scaled(change[:k], float(after / before) if before else 0.0)
-        found = replace(
+        risk = replace(
             self,
             value=float((lam * self.n) @ self.estimates),
             lam=lam,
             influence=self.influence * np.repeat(change, self.block_counts),
             new_site=site,
         )
-        return found.with_variance(found._between())
+        return risk.with_variance(risk._between())
 
     def with_variance(self, site: NewSiteVariance | None) -> RiskEstimate:
         """Return the estimate with the variance that its influence values and `site` give."""
@@ -395,7 +373,6 @@ class RiskEstimate(Estimate):
         record |= {name: record[name].tolist() for name in _BY_SOURCE}
         return record | {
             "new_site": self.new_site and self.new_site.to_record(),
-            "left_out": [why and why.to_record() for why in self.left_out],
             "means": None if self.means is None else self.means.tolist(),
             "influence": packed(self.influence),
         }
@@ -410,8 +387,7 @@ class RiskEstimate(Estimate):
         2.75
         """
         values = {**record, **{name: np.array(record[name]) for name in _BY_SOURCE}}
-        values["names"] = tuple(values["names"])
-        values["left_out"] = tuple(why and Verdict.from_record(why) for why in values["left_out"])
+        values |= {name: tuple(values[name]) for name in ("names", "left_out")}
         values["influence"] = unpacked(values["influence"])
         if values["means"] is not None:
             values["means"] = np.array(values["means"])
@@ -426,7 +402,7 @@ class RiskEstimate(Estimate):
     def __repr__(self) -> str:
         low, high = self.interval()
         words = f"{self.value:.4g} (95 % interval {low:.4g} to {high:.4g}), {self.method}"
-        used = sum(reason is None for reason in self.left_out)
+        used = self.left_out.count("")
         if len(self.n) > 1 and not self.fallback:
             words += f", {used} of {len(self.n)} sources"
         if not self.fallback and self.coverage < 0.9:
@@ -490,7 +466,7 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
     elif unknown.any():
         divergences[unknown] = np.average(divergences[~unknown], weights=risk.n[~unknown])
     sizes = np.concatenate([np.bincount(own) for own in codes]).astype(float)
-    found = replace(
+    by_groups = replace(
         risk,
         divergences=divergences,
         influence=_summed(risk.influence, codes, G, scale),
@@ -498,13 +474,13 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
         units=effective_rows(sizes, np.cumsum(G) - G),
     )
     if risk.new_site is None:
-        return found.with_variance(None)
+        return by_groups.with_variance(None)
     k = len(risk.source_names)
     before, after = (float(risk.n[:k] ** 2 @ squares[:k]) for squares in (of_rows, of_groups))
     design = after / before if before > 0 and after > 0 else 1.0
     site = replace(risk.new_site, row_effects=group_effects, design=design)
-    found = replace(found, new_site=site)
-    return found.with_variance(found._between())
+    by_groups = replace(by_groups, new_site=site)
+    return by_groups.with_variance(by_groups._between())
 
 
 def _summed(

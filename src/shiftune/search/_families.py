@@ -260,7 +260,8 @@ def table_size(problem: ShiftProblem) -> TableSize:
     Z = prepared.fit_transform(X)
     own = prepared.transform(problem.target.X)
     outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)
-    return TableSize(int(rows.sum() - left_out), int(Z.shape[1]), float(outside.mean()))
+    fewest = int(rows.sum() - left_out)
+    return TableSize(fewest, Z.shape[1], float(outside.mean()), len(problem.classes))
 
 
 # ---------------------------------------------------------------- whose trial is next

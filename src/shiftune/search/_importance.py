@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from shiftune.errors import OverlapWarning, SettingsError
-from shiftune.evaluate._fits import StudyData, fit_predict, losses_of_fits
+from shiftune.evaluate._fits import Predicted, StudyData, fit_predict, losses_of_fits
 from shiftune.problem._site import Features, rows_of
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import Estimate, by_group
@@ -77,6 +77,16 @@ def _adjustment(fitted: RegressionAdjusted, losses: Losses) -> Estimate:
     return Estimate(float(parts.sum()), float(parts.var() * k**2 / max(k - 1, 1)), max(k - 1, 1))
 
 
+def fold_models(result: SearchResult) -> list[tuple[float, dict[int, Predicted]]]:
+    """Weights of the members, and each of them fitted without each fold of the sources."""
+    data, needs = result.context.data, result.loss.needs
+    folds = np.unique(data.folds[data.validation_sites < len(data.sources)]).tolist()
+    return [
+        (w, {f: fit_predict(result.model_of(m), data, f, needs, keep=True) for f in folds})
+        for m, w in result.choice.weights.items()
+    ]
+
+
 class _Sample:
     """Rows of the sources and of the target, and the final model fitted without each fold.
 
@@ -95,11 +105,7 @@ class _Sample:
         self.tables = [rows_of(target.X, drawn), *sources]
         shares = self.target_weights / self.target_weights.sum()
         self.donors = np.random.default_rng(seed).choice(len(drawn), (_REPEATS, len(X)), p=shares)
-        folds, needs = self.data.fold_numbers, self.loss.needs
-        self.fits = [
-            (w, {f: fit_predict(result.model_of(m), data, f, needs, keep=True) for f in folds})
-            for m, w in result.choice.weights.items()
-        ]
+        self.fits = result.fold_models
         self.losses = self._losses(X, self.data)
 
     def adjusted(self, features: Sequence[Any]) -> RegressionAdjusted:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +40,7 @@ from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import RiskEstimate
 from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
-from shiftune.search._importance import importance
+from shiftune.search._importance import fold_models, importance
 from shiftune.search._settings import Settings
 from shiftune.search._storage import PredictionStore
 from shiftune.search._targets import label_plan, target_table
@@ -62,7 +60,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from shiftune.checks import Check, Checks, Judgement
-    from shiftune.stability import LabelStability
 
 Floats = NDArray[np.float64]
 
@@ -169,14 +166,12 @@ class ResultMethods:
         *,
         sensitivity: float | None = None,
         specificity: float | None = None,
-        net_benefit: float | None = None,
     ) -> ChosenThreshold:
         """Choose a threshold for the target; see `shiftune.metrics.threshold_for`."""
         return threshold_for(
             check_two_classes(self._result().new_site),
             sensitivity=sensitivity,
             specificity=specificity,
-            net_benefit=net_benefit,
         )
 
     def default_risk(self) -> RiskEstimate:
@@ -369,11 +364,11 @@ class ResultMethods:
 
         return expected(self.summary()["picture"])
 
-    def plot_sources(self, level: float = 0.95) -> Figure:
+    def plot_sources(self) -> Figure:
         """Plot every source's estimate for the winner; see `shiftune.report.figures.forest`."""
         from shiftune.report.figures import forest
 
-        return forest(self._result().risk, level)
+        return forest(self._result().risk)
 
     def plot_calibration(self) -> Figure:
         """Plot the calibration curve; see `shiftune.report.figures.calibration`."""
@@ -587,9 +582,9 @@ class SearchResult(ResultMethods):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes on unused families, an interval without width, rows not drawn."""
+        """Notes on unused families, an interval without width."""
         notes = [*notes_on_unused(self.families, finished_trials(self.study))]
-        risk, stderr = self.risk, self.stderr_of_all_rows
+        risk = self.risk
         low, high = risk.interval()
         if high <= low:  # it does not mean that the risk is known
             if risk.n.max() == 1:
@@ -600,21 +595,7 @@ class SearchResult(ResultMethods):
             notes.append(
                 f"the interval has no width, although the risk is not known exactly: {why}"
             )
-        if stderr is not None:
-            notes.append(
-                f"the standard error of {number(risk.stderr)} would be about {number(stderr)} with "
-                "all rows, of which a sample was drawn"
-            )
         return tuple(notes)
-
-    @property
-    def stderr_of_all_rows(self) -> float | None:
-        """About the standard error with all rows, if a sample of them was drawn."""
-        if (sample := self.problem.sample) is None:
-            return None
-        target = self.problem.target.name  # its labelled rows are all read
-        shares = [1.0 if name == target else sample.share_of(name) for name in self.risk.names]
-        return self.risk.stderr_of_all_rows(np.array(shares))
 
     @cached_property
     def members(self) -> pd.DataFrame:
@@ -745,6 +726,11 @@ class SearchResult(ResultMethods):
         return self.new_site_of(SitePredictions.of(predictions, self.context.data, self.loss))
 
     @of_sources
+    def fold_models(self) -> list[Any]:
+        """Members of the final model, fitted without each fold of sites, for `importance`."""
+        return fold_models(self)
+
+    @of_sources
     def leakage(self) -> Check:
         """Check of label leakage, as one of `checks`."""
         from shiftune.checks._of_data import leakage_check
@@ -752,14 +738,12 @@ class SearchResult(ResultMethods):
         return leakage_check(self)
 
     @of_sources
-    def label_stability(self) -> LabelStability | None:
-        """Whether p(y|x) is the same at all labelled sites; None with too few sites or rows."""
-        from shiftune.stability import label_stability
+    def concept_shift(self) -> list[Check]:
+        """Check of concept shift between sites; none where labels cannot show effects of sites."""
+        from shiftune.checks._of_data import concept_shift_check
 
-        problem, seed = self.problem, self.settings.random_state
-        with suppress(ProblemError):
-            return label_stability(problem.labelled_sites, task=problem.task, random_state=seed)
-        return None
+        shown = not self.updater.obstacle and self.updater.effects.out_of_site
+        return [concept_shift_check(self)] if shown else []
 
     @of_sources
     def plain_cv(self) -> dict[str, float]:

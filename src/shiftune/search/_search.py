@@ -26,9 +26,9 @@ from sklearn.utils import get_tags
 from shiftune import _interrupts
 from shiftune._names import Task
 from shiftune._options import PARAMETERS, Role, SearchOptions, options
-from shiftune._wording import count, listed
+from shiftune._wording import check_choice, count, listed
 from shiftune.columns._column import kind_of
-from shiftune.errors import ProblemError, SearchWarning, SettingsError
+from shiftune.errors import DataError, ProblemError, SearchWarning, SettingsError
 from shiftune.evaluate._fits import losses_of
 from shiftune.predictor._selection import best_alone, choose
 from shiftune.problem import ShiftProblem
@@ -48,7 +48,7 @@ from shiftune.search._storage import (
     open_predictions,
     open_study,
 )
-from shiftune.search._targets import result_at
+from shiftune.search._targets import most_urgent_first, result_at
 from shiftune.search._trial import (
     OUT_OF_TIME,
     TrialContext,
@@ -88,6 +88,11 @@ class OpenedStudy:
     @classmethod
     def of(cls, problem: ShiftProblem, settings: Settings) -> Self:
         """Open the storage."""
+        if len(problem.targets) > 1 and settings.one_target:
+            raise SettingsError(
+                f"{settings.one_target}; run a search per target, with problem.at(site), or take "
+                "risk='adjusted', which is for all of them"
+            )
         same = identity(settings, problem)
         study = open_study(settings.storage, same, join=settings.join)
         predictions = open_predictions(settings.storage, study, settings.predictions_folder)
@@ -208,8 +213,22 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         with _interrupts.deferred():
             self._forget()
             check_given(self.estimator, self.space)
-            self.add_trials(self._problem(X, y, groups, X_target, sample_weight))
+            problem = self._problem(X, y, groups, X_target, sample_weight)
+            several = len(problem.targets) > 1 and self.storage is None
+            reason = check_settings(self._params(), problem).one_target if several else ""
+            if reason:
+                return self._fit_each(problem, reason)
+            self.add_trials(problem)
             return self.refit()
+
+    def _fit_each(self, problem: ShiftProblem, reason: str) -> Self:
+        """Run a search per target; `at` has them."""
+        n = len(problem.targets)
+        warnings.warn(f"{reason}: each of the {n} has a search", SearchWarning, stacklevel=4)
+        self._of_target = {
+            site.name: clone(self).fit(problem.at(site.name)) for site in problem.targets
+        }
+        return self
 
     def _problem(
         self, X: Any, y: Any, groups: Any, X_target: Any, sample_weight: Any
@@ -287,8 +306,12 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         """Return the search for another target: same trials, same final model, its own estimates.
 
         Nothing is fitted, and no trial is added: what depends on the target's rows is computed
-        anew (`risk_`, `metrics_`, `verdict_`, `label_worth`, `report`, `update`, ...). Needs
-        ``risk="adjusted"``.
+        anew (`risk_`, `metrics_`, `verdict_`, `label_worth`, `report`, `update`, ...). Trials are
+        compared by the sources' mean losses, which have no target in them, so that members and
+        weights are the best for every target, and for all of them together.
+
+        This is so with ``risk="adjusted"``. Other estimators and training weights make trials for
+        one target: `fit` then runs a search per target, which this returns.
 
         Parameters
         ----------
@@ -311,6 +334,8 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         >>> bool(search.at("F").risk_.value < 2), len(search.at(df[:9]).problem_.target)
         (True, 9)
         """
+        if "_of_target" in vars(self):
+            return self._of_target[check_choice(str(site), self._of_target, "target", DataError)]
         found = copy.copy(self)
         with _interrupts.deferred():
             found.result_ = result_at(self._result(), site, name)
@@ -324,12 +349,15 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit: a fit that is interrupted must not show them."""
-        for name in ("result_", "_opened"):
+        for name in ("result_", "_opened", "_of_target"):
             self.__dict__.pop(name, None)
 
     # ---------------------------------------------------------------- as an estimator
 
     def _trials(self) -> OpenedStudy:
+        if "_of_target" in vars(self):
+            names = listed(self._of_target)
+            raise NotFitted(f"each target has a search of its own: at(site), with {names}")
         if "_opened" not in vars(self):
             raise NotFitted(f"this {type(self).__name__} has not been fitted; call fit first")
         return self._opened
@@ -375,12 +403,19 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         "metrics.by_site", "Metrics at every source; see `shiftune.metrics.metric_tables`."
     )
     verdict_ = _of_result("verdict")
-    targets_ = _of_result("targets")
     best_index_ = _of_result("chosen")
     best_model_ = _of_result("best_model")
     best_params_ = _of_result("best_params")
     best_estimator_ = _of_result("best_estimator")
     cv_results_ = _of_result("cv_results")
+
+    @property
+    def targets_(self) -> pd.DataFrame:
+        """Table of the targets; see `target_table`."""
+        if "_of_target" in vars(self):
+            tables = [search.targets_ for search in self._of_target.values()]
+            return most_urgent_first(pd.concat(tables))
+        return self._result().targets.copy()
 
     @property
     def best_score_(self) -> float:

@@ -37,8 +37,7 @@ from shiftune.models._space import check_names
 from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem._site import groups_of, weights_of
 from shiftune.ratio import DensityRatio
-from shiftune.ratio._base import site_weights
-from shiftune.ratio._classifier import ratio_named
+from shiftune.ratio._density import ratio_named, site_weights
 from shiftune.risk import RiskEstimator, risk_named
 from shiftune.search._families import Families, Family, resolve
 from shiftune.search._storage import open_study, stable_repr
@@ -70,9 +69,12 @@ class Settings(SearchOptions):
     callbacks: Sequence[Callback]
 
     @property
-    def several_targets(self) -> bool:
-        """Whether trials do not depend on the target, so that several can share them."""
-        return self.risk.out_of_site and self.ratio is None
+    def one_target(self) -> str:
+        """Reason why several targets cannot share trials; empty if they can."""
+        if self.risk.out_of_site and self.ratio is None:
+            return ""
+        how = "training_weights" if self.risk.out_of_site else "the risk estimator"
+        return f"{how} makes trials for one target, so several cannot share them"
 
     def renewed(self, params: Mapping[str, Any]) -> Settings:
         """Return the settings with all but what a trial is from parameters by name."""
@@ -276,12 +278,6 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
         raise SettingsError(
             "density ratios count every row once, so rows with sample_weight need "
             "risk='adjusted' or 'naive', and training_weights=None"
-        )
-    if len(problem.targets) > 1 and (needs_ratio or not risk.out_of_site):
-        how = f"risk={given.risk!r}" if risk.needs_ratio or not needs_ratio else "training_weights"
-        raise SettingsError(
-            f"{how} is for one target, so several cannot share trials; run a search per target, "
-            "with problem.at(site), or take risk='adjusted', which is for all of them"
         )
     for family in families.values():
         if given.training_weights or weighted:

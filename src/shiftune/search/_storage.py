@@ -65,18 +65,11 @@ FORMAT_NUMBER = "shiftune_format"
 # A random mark of the study, by which its predictions are known.
 MARK = "shiftune_mark"
 # Number of the form in which trials are recorded.
-FORMAT = 5
+FORMAT = 6
 # Attempts to open a storage that others may be creating.
 ATTEMPTS = 8
 # A driver waits so long for others that are writing to the same file.
 SQLITE_SECONDS = 60
-# Loggers of Optuna, which announce every new study.
-ANNOUNCING = (
-    "optuna.study.study",
-    "optuna.storages._in_memory",
-    "optuna.storages.journal._storage",
-    "optuna.storages._rdb.storage",
-)
 # The folder of predictions has the name of the journal with this suffix.
 PREDICTIONS = ".predictions"
 # Trials of a model family whose predictions are kept, those of lowest risk. An ensemble chooses
@@ -184,14 +177,14 @@ def _quiet_optuna() -> Iterator[None]:
     def is_shown(record: logging.LogRecord) -> bool:
         return record.thread != thread or record.levelno > logging.INFO
 
-    loggers = [logging.getLogger(name) for name in ANNOUNCING]
-    for each in loggers:
-        each.addFilter(is_shown)
+    handlers = logging.getLogger("optuna").handlers
+    for handler in handlers:
+        handler.addFilter(is_shown)
     try:
         yield
     finally:
-        for each in loggers:
-            each.removeFilter(is_shown)
+        for handler in handlers:
+            handler.removeFilter(is_shown)
 
 
 # Before the host, as SQLAlchemy reads it, and among the options; the text is the last group.

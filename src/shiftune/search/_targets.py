@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,10 +50,10 @@ def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResul
     problem, settings = result.problem.at(site, name=name), result.settings
     if problem is result.problem:
         return result
-    if not settings.several_targets or result.choice.predictions is None:
+    if settings.one_target or result.choice.predictions is None:
         raise SettingsError(
-            "this search is for one target: with risk='adjusted', training_weights=None and a loss "
-            "of predictions, others could share its trials; run a search with problem.at(site)"
+            f"{settings.one_target or 'no predictions were kept'}; run a search with "
+            "problem.at(site), or with risk='adjusted', which is for all targets"
         )
     if len(problem.names) == 1 < len(result.problem.names):
         raise DataError(
@@ -94,14 +95,22 @@ def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResul
 def target_table(result: SearchResult, *, sources: bool = False) -> pd.DataFrame:
     """Table of `ShiftSearch.target_table`."""
     rows = [_row(each) for each in _each(result, [t.name for t in result.problem.targets])]
-    rows.sort(key=lambda row: (_MOST_URGENT.index(row["verdict"]), -np.nan_to_num(row["gain_30"])))
-    if sources:
-        data, predictions = result.context.data, result.choice.predictions
-        assert predictions is not None  # the targets have none otherwise
-        losses = dict(zip(data.names, data.losses(predictions, result.loss), strict=True))
-        asked = _each(result, result.problem.names)
-        rows += [{**_expected(each), "truth": float(losses[each.target].mean())} for each in asked]
-    return pd.DataFrame(rows).set_index("site")
+    found = most_urgent_first(pd.DataFrame(rows).set_index("site"))
+    if not sources:
+        return found
+    asked = [_expected(each) for each in _each(result, result.problem.names)]
+    data, predictions = result.context.data, result.choice.predictions
+    assert predictions is not None  # sources cannot be targets otherwise
+    losses = dict(zip(data.names, data.losses(predictions, result.loss), strict=True))
+    asked = [{**row, "truth": float(losses[row["site"]].mean())} for row in asked]
+    return pd.concat([found, pd.DataFrame(asked).set_index("site")])
+
+
+def most_urgent_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Sort a table of targets by verdict, then by what labels would gain."""
+    urgency = table["verdict"].map(_MOST_URGENT.index)
+    gain = -table[f"gain_{LABELS}"].fillna(0)
+    return table.iloc[np.lexsort([gain, urgency])]
 
 
 def _each(result: SearchResult, sites: Iterable[str]) -> Iterator[SearchResult]:
@@ -132,7 +141,9 @@ def special(result: SearchResult) -> str:
     """Say in which columns the rows of the target differ most from those of the sources."""
     problem, found = result.problem, []
     target, *sources = (_named(site.X) for site in (problem.target, *problem.sources))
-    for name, distance in result.shifts.mean(axis=1).to_dict().items():
+    for name, distance in zip(
+        result.shifts.index.astype(str), result.shifts.mean(axis=1), strict=True
+    ):
         column = problem.columns.get(name)
         if column is not None and column.unseen >= _SPECIAL:
             found.append(f"{name}: {percent(column.unseen)} new")
@@ -154,14 +165,25 @@ def _named(X: Features) -> pd.DataFrame:
 # ---------------------------------------------------------------- where labels should go
 
 
-def label_plan(result: SearchResult, budget: int, *, level: float = 0.95) -> pd.DataFrame:
-    """Table of `ShiftSearch.label_plan`."""
+def label_plan(
+    result: SearchResult,
+    budget: int,
+    labelled: Mapping[str, int] = MappingProxyType({}),
+    *,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Table of `ShiftSearch.label_plan`; some rows of the sites may be labelled already."""
     at_least(1)(budget, "budget")
     tables = {}
     for each in _each(result, [target.name for target in result.problem.targets]):
-        most = min(int(budget), len(each.problem.target))
-        counts = [*(m for m in _COUNTS if m < most), most]
-        tables[each.target] = label_worth(each, counts, level=level)
+        known = labelled.get(each.target, 0)
+        most = min(int(budget), len(each.problem.target) - known)
+        counts = [known, *(known + m for m in _COUNTS if m < most), known + most]
+        table = label_worth(each, counts, level=level).loc[known:]
+        gained = table["gain"].iloc[0]
+        tables[each.target] = table.set_axis(table.index - known).assign(
+            **{name: table[name] - gained for name in ("gain", "gain_low", "gain_high")}
+        )
     gains = {site: dict(zip(t.index, t["gain"], strict=True)) for site, t in tables.items()}
     labels = shares(gains, int(budget))
     rows = []

@@ -31,7 +31,7 @@ from shiftune.evaluate._fits import (
     tunes_last_step,
 )
 from shiftune.evaluate._losses import Loss
-from shiftune.risk._estimator import RiskEstimator
+from shiftune.risk._estimate import RiskEstimator
 from shiftune.risk._result import Estimate, RiskEstimate, by_group
 
 # User attributes of a trial.

@@ -7,17 +7,20 @@ is written comes last. Errors name the file and the remedy.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import io
 import json
+import os
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import dropwhile, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
+from pandas.io.common import get_handle
 
 from shiftune._wording import alike, count, how_to_install, listed
 from shiftune.columns._column import as_text
@@ -52,6 +56,10 @@ _SEPARATORS = (",", ";", "\t", "|")
 _ROWS_LOOKED_AT = 20
 # Rows that are in memory at a time where a file is read in parts.
 ROWS_AT_ONCE = 100_000
+# A file may unpack to this many bytes, or to so many times its size: a few kilobytes can hold
+# terabytes.
+_UNPACKED, _TIMES = 2**30, 100
+_UNPACKED_GIB = "SHIFTUNE_MAX_UNPACKED_GIB"
 CHANGED = "the table changed while it was read; read it again"
 
 Rows = NDArray[np.intp]
@@ -402,8 +410,7 @@ class TableFile:
         if self._kind == "excel":  # sheets are read whole
             return 0
         if self._kind == "json":
-            with self.path.open("rb") as file:
-                return sum(1 for _ in file)
+            return _encoding_and_lines(self.path)[1]
         with self._explained():
             return float(self._dataset().count_rows())
 
@@ -417,7 +424,15 @@ class TableFile:
             elif self._kind == "json":
                 table = _read_json_lines(self.path)
             else:
-                table = _with_named_index(self._dataset().to_table(self._stored(columns)))
+                import pyarrow
+
+                schema = self._dataset().schema
+                if (stored := self._stored(columns)) is not None:
+                    schema = pyarrow.schema(
+                        [schema.field(name) for name in stored], schema.metadata
+                    )
+                batches = self._batches(stored)
+                table = _with_named_index(pyarrow.Table.from_batches(batches, schema))
         table = table.rename(columns=_plain_name)
         return table if columns is None else table[[name for name in table if name in columns]]
 
@@ -470,7 +485,7 @@ class TableFile:
                 starts = range(0, max(len(table), 1), ROWS_AT_ONCE)
                 reader = (table[start : start + ROWS_AT_ONCE] for start in starts)
             else:
-                reader = self._batches(columns, exact=as_written)
+                reader = self._pandas_batches(columns, exact=as_written)
         with closing(reader):
             while True:
                 with self._explained():  # not around the yield: errors of the caller are others
@@ -491,7 +506,17 @@ class TableFile:
 
         return dataset.dataset(self.path, format=self._kind, partitioning="hive")
 
-    def _batches(self, columns: Collection[str] | None, *, exact: bool) -> Iterator[pd.DataFrame]:
+    def _batches(self, stored: list[Any] | None, **options: Any) -> Iterator[Any]:
+        """Yield batches of Parquet, as long as the file does not unpack to far more than it has."""
+        unpacked = 0
+        for batch in self._dataset().to_batches(stored, **options):
+            unpacked += batch.nbytes
+            _check_unpacked(self.path, unpacked)
+            yield batch
+
+    def _pandas_batches(
+        self, columns: Collection[str] | None, *, exact: bool
+    ) -> Iterator[pd.DataFrame]:
         """Yield batches of Parquet; if `exact`, whole numbers beside missing ones stay whole."""
         import pyarrow
 
@@ -499,8 +524,7 @@ class TableFile:
         dtypes = dict.fromkeys(whole, pd.Int64Dtype())
         # One batch at a time: reading ahead would keep many of them in memory.
         options = {"batch_size": ROWS_AT_ONCE, "batch_readahead": 0, "fragment_readahead": 0}
-        batches = self._dataset().to_batches(self._stored(columns), use_threads=False, **options)
-        for batch in batches:
+        for batch in self._batches(self._stored(columns), use_threads=False, **options):
             if batch.num_rows:
                 yield _with_named_index(batch, types_mapper=dtypes.get)
 
@@ -560,10 +584,14 @@ def _read_json_lines(path: Path, **options: Any) -> Any:
         # Versions of pandas from 3.1 on do not need convert_dates any more, and warn of it.
         warnings.simplefilter("ignore", DeprecationWarning)
         options |= {"dtype": False, "convert_dates": False, "precise_float": True}
+        options |= {"encoding": "utf-8-sig"}
         return pd.read_json(path, lines=True, **options)
 
 
 def _read_excel(path: Path) -> pd.DataFrame:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as parts:
+            _check_unpacked(path, sum(part.file_size for part in parts.infolist()))
     table = pd.read_excel(path, dtype=object)  # 007 stays text
     names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in table]
     first = table.head(_ROWS_LOOKED_AT).astype(object)
@@ -589,44 +617,87 @@ class _CsvForm:
 
 
 def _form_of(path: Path) -> _CsvForm:
-    """Return the form of a file: UTF-8 or UTF-16 if all of it is, Windows-1252 otherwise.
+    """Return the form of a file. One whose first line is a title is refused.
 
-    A file whose first line is a title is refused, with the line of the columns' names.
+    Blank lines above the names are skipped.
     """
-    with path.open("rb") as file:
-        encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        n_lines = sum(map(len, _lines(path, encoding, chunksize=ROWS_AT_ONCE)))
-    except UnicodeDecodeError:
-        encoding = "cp1252"
-        n_lines = sum(map(len, _lines(path, encoding, chunksize=ROWS_AT_ONCE)))
-    lines = _lines(path, encoding, nrows=_ROWS_LOOKED_AT)[0]
-    header = next(filter(str.strip, lines), "")
-    if not header:
-        raise StorageError(f"{path} is empty, or its first lines are; is it the right file?")
-    if "\0" in header:
+    encoding, n_lines = _encoding_and_lines(path)
+    with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
+        numbered = dropwhile(lambda each: not each[1].strip(), enumerate(opened.handle))
+        first = list(islice(numbered, _ROWS_LOOKED_AT))
+    if not first:
+        raise StorageError(f"{path} is empty; is it the right file?")
+    lines = [line.rstrip("\r\n") for _, line in first]
+    if "\0" in lines[0]:
         raise StorageError(f"{path} is not a table: it does not hold text")
-    separator = max(_SEPARATORS, key=header.count)
+    separator = max(_SEPARATORS, key=lines[0].count)
     likely = max(_SEPARATORS, key=lambda sign: max(line.count(sign) for line in lines))
     if 0 < lines[0].count(separator) == max(line.count(separator) for line in lines):
         likely = separator  # there may be as many decimal commas
-    _refuse_title(path, [_cells(line, likely) for line in lines])
+    _refuse_title(path, [_cells(line, likely) for line in lines], first[0][0])
     return _CsvForm(encoding, separator, n_lines)
 
 
-def _lines(path: Path, encoding: str, **options: Any) -> Any:
-    """Return the lines of a file: no file has this separator, and pandas decompresses."""
-    return pd.read_csv(
-        path,
-        sep="\x01",
-        header=None,
-        dtype=str,
-        na_filter=False,
-        quoting=csv.QUOTE_NONE,
-        skip_blank_lines=False,
-        encoding=encoding,
-        **options,
-    )
+def _encoding_and_lines(path: Path) -> tuple[str, int]:
+    """Return how a text is encoded, and an upper bound on the number of its lines.
+
+    It is UTF-8 or UTF-16 if all of it is, Windows-1252 otherwise; one that is both is refused.
+    """
+    encoding, n_lines, unpacked = "utf-8-sig", 1, 0
+    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+        decoder: Any = None
+        while block := opened.handle.read(2**20):
+            unpacked += len(block)
+            _check_unpacked(path, unpacked)
+            if decoder is None:
+                if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    encoding = "utf-16"
+                decoder = codecs.getincrementaldecoder(encoding)()
+            n_lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                encoding = "cp1252"
+                decoder = codecs.getincrementaldecoder("latin-1")()
+    if encoding == "cp1252":
+        _refuse_two_encodings(path)
+    return encoding, n_lines
+
+
+def _refuse_two_encodings(path: Path) -> None:
+    """Refuse a text of which some lines are UTF-8, and others are Windows-1252."""
+    first = {}
+    with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+        for n, line in enumerate(opened.handle, start=1):
+            if not line.isascii():
+                try:
+                    line.decode("utf-8-sig")
+                    first.setdefault("utf-8", n)
+                except UnicodeDecodeError:
+                    line.decode("cp1252")
+                    first.setdefault("cp1252", n)
+    if len(first) > 1:
+        raise StorageError(
+            f"{path} has two encodings: line {first['utf-8']} is UTF-8, but line {first['cp1252']} "
+            "is not; save all of it as UTF-8"
+        )
+
+
+def _check_unpacked(path: Path, unpacked: int) -> None:
+    """Refuse files that hold far more than their size shows; they would fill the memory."""
+    if unpacked <= _UNPACKED:
+        return
+    given = os.environ.get(_UNPACKED_GIB, "")
+    most = float(pd.to_numeric(given, errors="coerce")) if given else 0.0
+    if not most >= 0:
+        raise SettingsError(f"{_UNPACKED_GIB} must be a number above 0, got {given!r}")
+    files = [path, *(path.rglob("*") if path.is_dir() else ())]
+    if unpacked > max(_TIMES * sum(file.stat().st_size for file in files), most * 2**30):
+        raise StorageError(
+            f"{path} unpacks to more than {_TIMES} times its size, and more than "
+            f"{unpacked / 2**30:.1f} GiB; if it is to be trusted, set the environment variable "
+            f"{_UNPACKED_GIB} to the GiB that it may have"
+        )
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -636,16 +707,19 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split(separator)
 
 
-def _refuse_title(path: Path, rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a file with fewer fields in its first row than in those below, and name the first."""
+def _refuse_title(path: Path, rows: Sequence[Sequence[str]], above: int = 0) -> None:
+    """Refuse a file with fewer fields in its first row than in those below, and name the first.
+
+    So many lines `above` the rows are blank.
+    """
     given = [sum(field.strip() != "" for field in row) for row in rows]
     most = max(given)
     if most < 2 or given[0] > most / 2 or given.count(most) < 3:
         return
-    names = given.index(most)
+    names = above + given.index(most) + 1
     title = " ".join(field for field in rows[0] if field.strip())
     raise StorageError(
-        f"{path} begins with {repr(title) if title else 'an empty line'}, and line {names + 1} "
+        f"{path} begins with {repr(title) if title else 'an empty line'}, and line {names} "
         "looks like the names of the columns; remove the lines above it"
     )
 

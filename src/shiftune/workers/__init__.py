@@ -3,8 +3,7 @@
 Independent of searches. Imports neither pandas nor scikit-learn, so that a worker starts quickly.
 """
 
-from shiftune.workers._cores import number_of_workers
 from shiftune.workers._in_worker import OutOfTime
-from shiftune.workers._workers import WorkerDied, Workers
+from shiftune.workers._workers import WorkerDied, Workers, number_of_workers
 
 __all__ = ["OutOfTime", "WorkerDied", "Workers", "number_of_workers"]

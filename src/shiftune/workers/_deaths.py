@@ -3,9 +3,8 @@
 An item counts only the deaths of workers that were running it, never those of its neighbours.
 
 - *Its own*: a crash (SIGSEGV, SIGABRT and the like), the end of the process by an exit code, or a
-  kill for lack of memory. After `MAX_OWN` of them the item is given up. Lack of memory is certain
-  if the kernel has counted a kill at that moment; without its count it is assumed if the worker
-  held more than was left.
+  kill for lack of memory, which the kernel has counted (Linux 4.13). After `MAX_OWN` of them the
+  item is given up.
 - *From outside*: any other SIGKILL, SIGTERM or SIGHUP. The item runs again, on a new worker. An
   item that kills its own process in this way cannot be told from one whose workers are killed by
   others; so that it ends at all, it is given up after `MAX_KILLS`.
@@ -17,6 +16,7 @@ An item counts only the deaths of workers that were running it, never those of i
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from contextlib import suppress
@@ -31,7 +31,7 @@ MAX_KILLS = 30
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
-Cause = Literal["crash", "memory", "perhaps memory", "outside", "unknown", "start"]
+Cause = Literal["crash", "memory", "outside", "unknown", "start"]
 
 _HANGUP, _KILL, _TERMINATE = 1, 9, 15  # Windows has no names for them
 
@@ -44,9 +44,7 @@ class Death(Exception):  # noqa: N818 - the fate of a worker, not a mistake
         self.cause, self.how = cause, how
 
 
-def cause_of(
-    exitcode: int | None, *, oom_reported: bool = False, short_of_memory: bool = False
-) -> Death:
+def cause_of(exitcode: int | None, *, oom_reported: bool = False) -> Death:
     """Return the death of a worker that was running an item.
 
     The exit code is that of `multiprocessing.Process`: negative for signals, None if not known.
@@ -63,8 +61,6 @@ def cause_of(
         return Death("crash", how)
     if -exitcode == _KILL and oom_reported:
         return Death("memory", f"{how}, because memory ran out")
-    if -exitcode == _KILL and short_of_memory:
-        return Death("perhaps memory", f"{how}; memory may have run out")
     return Death("outside", how)
 
 
@@ -107,15 +103,12 @@ class Look:
         # The kernel counts a kill before the process ends, which can take longer than a look: the
         # count of the look before the last one is what a death is compared with.
         self._kills = self._earlier_kills = oom_kills()
-        self._short = False
         self._stopped_since: float | None = None
         self.stopped_for = 0.0
 
     def again(self) -> None:
-        held, free = resident_bytes(self._pid), free_bytes()
-        if held != 0:  # it is not ending
+        if resident_bytes(self._pid) != 0:  # it is not ending
             self._earlier_kills, self._kills = self._kills, oom_kills()
-            self._short = held is not None and free is not None and held > free
         if not is_stopped(self._pid):
             self._stopped_since = None
         elif self._stopped_since is None:
@@ -124,8 +117,7 @@ class Look:
             self.stopped_for = time.monotonic() - self._stopped_since
 
     def cause_of(self, exitcode: int | None) -> Death:
-        reported = oom_kills() > self._earlier_kills
-        return cause_of(exitcode, oom_reported=reported, short_of_memory=self._short)
+        return cause_of(exitcode, oom_reported=oom_kills() > self._earlier_kills)
 
 
 def oom_kills() -> int:
@@ -135,25 +127,10 @@ def oom_kills() -> int:
     """
     names = ("memory.events", "memory.oom_control")
     for file in [*(group / name for group in _groups() for name in names), PROC / "vmstat"]:
-        count = _entry(file, "oom_kill")
-        if count is not None:
-            return count
+        with suppress(OSError):
+            if found := re.search(r"^oom_kill (\d+)$", file.read_text(), re.MULTILINE):
+                return int(found[1])
     return 0
-
-
-def free_bytes() -> int | None:
-    """Memory that a process of this control group can still get."""
-    available = _entry(PROC / "meminfo", "MemAvailable:")
-    free = [] if available is None else [available * 1024]
-    for group in _groups():
-        for limit, used, cache in [
-            ("memory.max", "memory.current", "inactive_file"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-        ]:
-            with suppress(OSError, ValueError):  # "max": no limit
-                held = int((group / used).read_text()) - (_entry(group / "memory.stat", cache) or 0)
-                free.append(int((group / limit).read_text()) - held)
-    return min(free, default=None)
 
 
 def resident_bytes(pid: int) -> int | None:
@@ -190,13 +167,3 @@ def _groups() -> list[Path]:
             mount = CGROUPS / controllers
             folders += [mount / path.lstrip("/"), mount]
     return folders
-
-
-def _entry(file: Path, name: str) -> int | None:
-    """Return the number after a name at the beginning of a line."""
-    with suppress(OSError, ValueError):
-        for line in file.read_text().splitlines():
-            words = line.split()
-            if len(words) > 1 and words[0] == name:
-                return int(words[1])
-    return None

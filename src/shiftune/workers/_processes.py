@@ -15,6 +15,7 @@ from multiprocessing.util import Finalize
 from queue import SimpleQueue
 from typing import Any
 
+import joblib
 from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.backend.utils import kill_process_tree
@@ -23,7 +24,6 @@ from shiftune import _interrupts
 from shiftune._files import make_temporary_folder, remove_temporary_folder
 from shiftune.errors import NoWorkersError, StorageError
 from shiftune.workers import _in_worker
-from shiftune.workers._cores import share_of_cores
 from shiftune.workers._deaths import Death, Look, cause_of
 from shiftune.workers._in_worker import Outcome
 
@@ -52,6 +52,21 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 """
 
 _starting = threading.Lock()
+
+
+def share_of_cores(n_workers: int) -> dict[str, str]:
+    """Environment in which each worker uses its share of the cores, or less if already limited."""
+    share = max(1, joblib.cpu_count() // n_workers)
+    names = ["OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR"]
+    # LOKY_MAX_CPU_COUNT is what joblib.cpu_count() returns: LightGBM uses that many threads by
+    # default, whatever OMP_NUM_THREADS is, and so does n_jobs=-1 in a model.
+    variables = [f"{name}_NUM_THREADS" for name in names]
+    variables += ["VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT"]
+    env = {}
+    for variable in variables:
+        wish = os.environ.get(variable, "")
+        env[variable] = str(min(share, int(wish)) if wish.isdecimal() and int(wish) else share)
+    return env
 
 
 class ProcessPool:

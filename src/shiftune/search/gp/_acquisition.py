@@ -22,13 +22,11 @@ from shiftune.search.gp._gaussian_process import Posterior
 Array = NDArray[np.float64]
 
 # Regret was the same, within its error, with 512 and 2048 candidates and with 1, 4 and 8 refined
-# ones (24 seeds, seven functions); four cost 2 CPU ms a trial more than one and guard against
-# a bound with several basins.
+# ones (24 seeds, seven functions); four cost 2 CPU ms a trial more than one.
 N_UNIFORM = 512
 N_PERTURBED = 64
 N_ANCHORS = 4
 PERTURBATIONS = (0.1, 0.02)
-N_REFINED = 4
 LARGEST_GRID = 2048
 
 
@@ -50,18 +48,16 @@ def minimise_lower_bound(
 
     Small spaces without continuous parameters are searched completely. In others, uniform
     candidates and perturbations of the best ``observed`` rows, those with a value (n, C), are
-    ranked, and the best ones that lie apart are refined: gradient steps in the continuous columns
-    and exchanges of single values in the others, so the bound is evaluated only where a trial is
-    possible. ``visited`` holds `keys`; if every candidate was visited, the best one is returned.
+    ranked, and the best one is refined: gradient steps in the continuous columns and exchanges of
+    single values in the others, so the bound is evaluated only where a trial is possible.
+    ``visited`` holds `keys`; if every candidate was visited, the best one is returned.
     """
     if cube.n_values <= LARGEST_GRID:
         rows = cube.grid()
         return _lowest(rows, posterior.lower_bound(rows, beta), visited)
     rows = _candidates(posterior, cube, rng, observed)
-    bounds = posterior.lower_bound(rows, beta)
-    starts = _apart(rows, bounds, visited)
-    refined = [_refine(posterior, cube, beta, row, visited) for row in starts]
-    rows = np.vstack([np.array(refined).reshape(-1, rows.shape[1]), rows])
+    start = _lowest(rows, posterior.lower_bound(rows, beta), visited)
+    rows = np.vstack([_refine(posterior, cube, beta, start, visited), rows])
     return _lowest(rows, posterior.lower_bound(rows, beta), visited)
 
 
@@ -86,18 +82,6 @@ def _candidates(
         + [cube.perturb(rng, repeated, scale) for scale in PERTURBATIONS]
         + [cube.neighbours(row) for row in anchors]
     )
-
-
-def _apart(rows: Array, bounds: Array, visited: Container[bytes]) -> list[Array]:
-    """Return up to `N_REFINED` fresh rows of low bound, a tenth of the cube from each other."""
-    order = np.argsort(bounds, kind="stable")[:200]
-    chosen: list[Array] = []
-    for row in rows[order][_fresh(rows[order], visited)]:
-        if all(np.abs(row - other).max() > 0.1 for other in chosen):
-            chosen.append(row)
-        if len(chosen) == N_REFINED:
-            break
-    return chosen
 
 
 def _refine(

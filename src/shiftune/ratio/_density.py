@@ -1,22 +1,151 @@
-"""uLSIF: least-squares density ratios of the target to all sources at once."""
+"""Density ratios: their interface, uLSIF, those of classifiers, and all by name."""
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.spatial.distance import pdist
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from shiftune.errors import SettingsError
-from shiftune.problem._site import Features
-from shiftune.ratio._base import EncodedRatio
-from shiftune.rows._encoding import raw_numbers
+from shiftune._names import RATIOS, RatioName, complete
+from shiftune._wording import check_choice
+from shiftune.errors import DataError, DataWarning, SettingsError
+from shiftune.problem._reading import align
+from shiftune.problem._site import Features, Site, stacked
+from shiftune.rows._encoding import ROWS_AT_ONCE, RowEncoder, in_batches, raw_numbers, subsample
 
 Floats = NDArray[np.float64]
+
+# With fewer target rows the weights are meaningless, however plausible they look.
+FEWEST_TARGET_ROWS = 5
+
+
+def target_and_sources(X_target: Any, X_sources: Sequence[Any]) -> list[Features]:
+    """Check the rows of the target and of k sources, and bring their columns in one order."""
+    if len(X_sources) == 0:
+        raise DataError("there are no sources to compare the target with")
+    sources = {f"source {number}": X for number, X in enumerate(X_sources, start=1)}
+    tables = align({"target": X_target, **sources})
+    for site, X in tables.items():
+        if len(X) == 0:
+            raise DataError(f"{site} has no rows to compare; it needs some")
+    return list(tables.values())
+
+
+class DensityRatio(BaseEstimator, ABC):  # type: ignore[misc]
+    """Density ratio of the target to every source j: w_j(x) = p_T(x) / p_j(x).
+
+    One that is learned from numbers is a subclass of `EncodedRatio`.
+
+    Attributes
+    ----------
+    n_sources_ : int
+        Number k of the sources in `fit`.
+    """
+
+    @abstractmethod
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        """Learn the ratios of the target to all sources together.
+
+        Parameters
+        ----------
+        X_target : array or DataFrame of shape (n_T, d)
+        X_sources : k arrays or DataFrames of shape (n_j, d)
+        """
+
+    @abstractmethod
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        """Return w_j at rows of every source: k arrays of shape (n_j,), in the order of `fit`."""
+
+
+class EncodedRatio(DensityRatio):
+    """A density ratio that is learned from numbers.
+
+    A subclass writes `_fit_encoded` and `_weights_encoded`, which receive float arrays; categories,
+    missing values and scales are handled here (see `RowEncoder`).
+    """
+
+    def fit(self, X_target: Any, X_sources: Sequence[Any]) -> Self:
+        target, *sources = target_and_sources(X_target, X_sources)
+        if len(target) < FEWEST_TARGET_ROWS:
+            warnings.warn(
+                f"the target has {len(target)} row(s), too few to estimate its distribution; "
+                "density ratios, and figures based on them, are unreliable: collect more rows",
+                DataWarning,
+                stacklevel=2,
+            )
+        self._like_ = target[:0]
+        self.n_sources_ = len(sources)
+        Z_target, *Z_sources = self._learn_encoding([target, *sources])
+        self._flat_ = Z_target.shape[1] == 0  # nothing differs anywhere
+        if not self._flat_:
+            self._fit_encoded(Z_target, Z_sources)
+        return self
+
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        if not hasattr(self, "n_sources_"):
+            raise SettingsError(f"this {type(self).__name__} is not fitted; call fit first")
+        if len(X_sources) != self.n_sources_:
+            raise DataError(
+                f"weights are wanted for {len(X_sources)} sources, but the ratio was fitted on "
+                f"{self.n_sources_}"
+            )
+        sources = {f"rows for source {j}": X for j, X in enumerate(X_sources, start=1)}
+        _, *tables = align({"the rows of fit": self._like_, **sources}).values()
+        if self._flat_:
+            return [np.ones(len(X)) for X in tables]
+        weights: list[Floats] = []
+        for some in in_batches(tables, ROWS_AT_ONCE):
+            ends = np.cumsum([len(X) for X in some])
+            for Z in np.split(self._encoded(stacked(some)), ends[:-1]):
+                w = self._weights_encoded(len(weights), Z) if len(Z) else np.empty(0)
+                weights.append(np.maximum(w, 0.0))
+        return weights
+
+    @abstractmethod
+    def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
+        """Learn from encoded rows."""
+
+    @abstractmethod
+    def _weights_encoded(self, source: int, Z: Floats) -> Floats:
+        """Return w_j at encoded rows, shape (n,)."""
+
+    def _learn_encoding(self, tables: list[Features]) -> list[Floats]:
+        self._encoder_ = RowEncoder()
+        return list(self._encoder_.fit_transform(tables))
+
+    def _encoded(self, X: Features) -> Floats:
+        return self._encoder_.transform(X)
+
+
+def site_weights(ratio: DensityRatio, sites: Sequence[Site]) -> list[Floats]:
+    """Return the density ratios at the rows of every site, one array per site.
+
+    Parameters
+    ----------
+    ratio : DensityRatio
+        Fitted on the target and the k sources.
+    sites : sequence of Site
+        A part of a `Split`: the k sources in the order of `fit`, then, where there are any, the
+        labelled rows of the target, whose density ratio is 1.
+    """
+    k = ratio.n_sources_
+    return [
+        *ratio.weights([site.X for site in sites[:k]]),
+        *(np.ones(len(site)) for site in sites[k:]),
+    ]
+
+
+# ---------------------------------------------------------------- uLSIF
 
 # Bandwidths, in units of the median distance between target rows.
 _BANDWIDTHS = tuple(2.0 ** np.arange(-2, 2.5, 0.5))
@@ -242,3 +371,96 @@ def _grid(given: Sequence[float] | None, default: Sequence[float], name: str) ->
     if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
         raise SettingsError(f"{name} must be numbers > 0, got {given!r}")
     return grid
+
+
+# ---------------------------------------------------------------- classifiers
+
+# Largest odds taken at face value; a classifier that is surer than this has separated the sites.
+_MOST_ODDS = 1e9
+# With fewer rows per column than this, logistic regression is held back in proportion: 60 to 200
+# rows in 20 to 60 columns gave 2 to 8 times the error without it (benchmarks/ratios.py).
+_ROWS_PER_COLUMN = 150
+# Rows of a site that train a classifier.
+_MOST_ROWS = 20_000
+
+
+@dataclass(eq=False, repr=False)
+class ClassifierRatio(EncodedRatio):
+    r"""Density ratio from the odds of a probabilistic classifier, one classifier per source.
+
+    Target rows are class 1, the rows of source j class 0; Bayes' rule turns the probability
+    :math:`\pi(x)` that a row is the target's into
+
+    .. math:: w_j(x) = \frac{n_j}{n_T} \, \frac{\pi(x)}{1 - \pi(x)} .
+
+    Parameters
+    ----------
+    estimator : "logistic" or a scikit-learn classifier
+        Needs `predict_proba`; sees the encoded columns (see `RowEncoder`). Logistic regression
+        is exact for Gaussian sites with one covariance.
+    random_state : int
+        Draws at most 20,000 rows of the target, and of each source, which are used.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> target, source = rng.normal(0, 1, (4000, 1)), rng.normal(1, 1, (4000, 1))
+    >>> (w,) = ClassifierRatio().fit(target, [source]).weights([np.array([[-1.0], [0.5]])])
+    >>> bool(np.allclose(w, np.exp([1.5, 0.0]), rtol=0.1))
+    True
+    """
+
+    estimator: Any = "logistic"
+    _: KW_ONLY
+    random_state: int = 0
+
+    # One thread: the fits are small, and threads that wait for a busy core cost far more than
+    # they gain.
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def _fit_encoded(self, Z_target: Floats, Z_sources: list[Floats]) -> None:
+        Z_T = np.asarray(subsample(Z_target, _MOST_ROWS, self.random_state))
+        self.classifiers_: list[Any] = []
+        self.prior_odds_: list[float] = []
+        for Z in Z_sources:
+            Z_j = np.asarray(subsample(Z, _MOST_ROWS, self.random_state))
+            is_target = np.repeat([1, 0], [len(Z_T), len(Z_j)])
+            prototype = self._prototype(min(len(Z_T), len(Z_j)), Z_T.shape[1])
+            self.classifiers_.append(clone(prototype).fit(np.vstack([Z_T, Z_j]), is_target))
+            self.prior_odds_.append(len(Z_T) / len(Z_j))
+
+    # Once for all sources: to find the libraries takes longer than the weights of a small one.
+    @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+    def weights(self, X_sources: Sequence[Any]) -> list[Floats]:
+        return super().weights(X_sources)
+
+    def _weights_encoded(self, source: int, Z: Floats) -> Floats:
+        p = self.classifiers_[source].predict_proba(Z)[:, 1]
+        odds = p / np.maximum(1 - p, 1 / _MOST_ODDS)
+        return np.asarray(odds / self.prior_odds_[source])
+
+    def _prototype(self, n: int, d: int) -> Any:
+        """Return the unfitted classifier for n rows of the smaller class and d columns."""
+        if isinstance(self.estimator, str):
+            check_choice(self.estimator, ["logistic"], "classifier")
+            return LogisticRegression(C=min(1.0, n / (_ROWS_PER_COLUMN * d)), max_iter=1000)
+        if not hasattr(self.estimator, "predict_proba"):
+            raise SettingsError(
+                f"{type(self.estimator).__name__} has no predict_proba; a density ratio needs "
+                "probabilities (for SVMs wrap it in CalibratedClassifierCV)"
+            )
+        return self.estimator
+
+
+def ratio_named(ratio: str | DensityRatio, random_state: int = 0) -> DensityRatio:
+    """Return a density ratio from its name, or as it is.
+
+    >>> ratio_named("logistic")
+    ClassifierRatio()
+    """
+    if isinstance(ratio, DensityRatio):
+        return ratio
+    ratios: dict[RatioName, DensityRatio] = {
+        "logistic": ClassifierRatio("logistic", random_state=random_state),
+        "ulsif": ULSIF(random_state=random_state),
+    }
+    return complete(RATIOS, ratios)[check_choice(ratio, ratios, "density ratio")]

@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 from shiftune.errors import DataError
 from shiftune.problem._site import Features, Site
 from shiftune.rows._encoding import RowEncoder, drawn_rows, subsample
-from shiftune.stability._labels import standardised
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +23,8 @@ _MOST_ROWS = 10_000
 _MOST_GROUPS = 8
 _MOST_STEPS, _CONVERGED = 500, 1e-6
 _PENALTY = 10.0
+# One wild row would otherwise decide a linear fit.
+_MOST_SDS_FROM_MEAN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     Z_target, *Z = RowEncoder().fit_transform(
         [subsample(X_target, _MOST_ROWS), *[s.X for s in read]]
     )
-    scaled = standardised(np.vstack([Z_target, *Z]))
-    scaled = np.hstack([scaled, standardised(scaled**2)])
+    scaled = _standardised(np.vstack([Z_target, *Z]))
+    scaled = np.hstack([scaled, _standardised(scaled**2)])
     if not scaled.shape[1]:  # nothing distinguishes the rows
         scaled = np.zeros((len(scaled), 1))
     Z_target, Z_all = scaled[: len(Z_target)], scaled[len(Z_target) :]
@@ -161,3 +162,10 @@ def frequencies(P: Floats, prior: Floats) -> Floats:
 def _model(Z: Floats, y: NDArray[Any], classes: NDArray[Any]) -> tuple[LogisticRegression, Floats]:
     model = LogisticRegression(C=1 / _PENALTY, max_iter=300).fit(Z, y)
     return model, np.array([np.mean(y == c) for c in classes])
+
+
+def _standardised(Z: Floats) -> Floats:
+    """Columns with mean 0 and standard deviation 1, cut at 3; constant ones become 0."""
+    spread = Z.std(axis=0)
+    scaled = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return np.asarray(scaled.clip(-_MOST_SDS_FROM_MEAN, _MOST_SDS_FROM_MEAN))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shiftune.stability._label_shift import frequencies
+from shiftune.checks._label_shift import frequencies
 
 
 def test_frequencies_by_hand():
