@@ -24,7 +24,7 @@ from benchmarks.label_stability import NotTested, label_stability
 from reproduction.toy import KnownRatio
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from shiftune.datasets import gaussian_sites
+from shiftune.datasets import GaussianSites
 from shiftune.errors import OverlapWarning
 from shiftune.problem import Site
 from shiftune.ratio import ClassifierRatio
@@ -148,7 +148,7 @@ def cochran(runs: int) -> None:
         found = {"known": [], "logistic": []}
         for run in range(runs):
             rng = np.random.default_rng([run, k, n])
-            sites = gaussian_sites(np.vstack([np.zeros(2), rng.normal(0, 0.4, (k, 2))]))
+            sites = GaussianSites(np.vstack([np.zeros(2), rng.normal(0, 0.4, (k, 2))]))
             target = sites.draw(0, 1000, rng)
             density = [sites.draw(j, n, rng) for j in range(1, k + 1)]
             X = [sites.draw(j, n, rng) for j in range(1, k + 1)]
