@@ -6,7 +6,7 @@ Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -239,16 +239,13 @@ _COVERED = 0.9
 _DIAGNOSE = "problem.diagnose() or the command shiftune diagnose"
 
 
-def overlap_check(
-    risk: RiskEstimate, out_of_reach: float, *, weighted: bool, doubtful: Sequence[str] = ()
-) -> Check:
+def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) -> Check:
     """Check which sources cover the target, and how much of it none covers.
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
     target's rows are out of reach of all sources in an estimate with weights (for an adjusted one
     "extrapolation" finds whether it matters). A caution: more than a tenth of them are, or the
-    weights cover less than 90 % of the target, or one source of several is left, or, for an
-    estimate without weights, no source overlaps on its own (all are `doubtful`).
+    weights cover less than 90 % of the target, or one source of several is left.
     """
     names = list(risk.source_names)
     counted = [name for name, lam in zip(names, risk.lam, strict=False) if lam > 0]
@@ -262,7 +259,7 @@ def overlap_check(
         "out_of_reach": out_of_reach,
     }
     unlike = f"{percent(out_of_reach)} of the target's rows are unlike any row of the sources"
-    finding = f"{_basis(risk, counted, rows, list(doubtful), weighted=weighted)}; {unlike}"
+    finding = f"{_basis(risk, counted, rows, weighted=weighted)}; {unlike}"
     if coverage < _COVERED:
         finding += f", and the weights cover only about {percent(coverage)} of the target"
     finding += "."
@@ -285,13 +282,6 @@ def overlap_check(
             headline = f"the weights cover only {percent(coverage)} of the target"
         level = Level.PROBLEM if many else Level.CAUTION
         return Check(_OVERLAP, level, finding, advice, numbers, headline)
-    if not weighted and doubtful and len(doubtful) == len(names):
-        advice = (
-            "Drop columns that identify the site but do not matter, or label some target rows: the "
-            f"estimate extrapolates beyond every single source. Figures: {_DIAGNOSE}."
-        )
-        headline = "no source on its own has many rows like the target's"
-        return Check(_OVERLAP, Level.CAUTION, finding, advice, numbers, headline)
     if weighted and len(counted) == 1 < len(names):
         headline = f"the estimate rests on {counted[0]!r} alone"
         advice = (
@@ -302,9 +292,7 @@ def overlap_check(
     return Check(_OVERLAP, Level.OK, finding, NOTHING_TO_DO, numbers)
 
 
-def _basis(
-    risk: RiskEstimate, counted: list[str], rows: float, doubtful: list[str], *, weighted: bool
-) -> str:
+def _basis(risk: RiskEstimate, counted: list[str], rows: float, *, weighted: bool) -> str:
     """Describe what the estimate rests on."""
     out = [name for name, why in zip(risk.names, risk.left_out, strict=True) if why]
     if risk.fallback:
@@ -318,13 +306,9 @@ def _basis(
         if out:
             who += f", {listed(out)} {_verb(out, 'is', 'are')} left out"
         return f"{who}. Together they are worth about {rows:.0f} labelled target rows"
-    how = "The estimate uses all sources as they are, without weights"
     if risk.method == "adjusted":
-        how = "The estimate is adjusted to the target's rows, from all sources together"
-    if doubtful:
-        alone, have = _verb(doubtful, "On its own", "On their own"), _verb(doubtful, "has", "have")
-        how += f". {alone}, {listed(doubtful)} {have} few rows like the target's"
-    return how
+        return "The estimate is adjusted to the target's rows, from all sources together"
+    return "The estimate uses all sources as they are, without weights"
 
 
 def _verb(names: list[str], one: str, several: str) -> str:

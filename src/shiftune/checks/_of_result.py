@@ -34,7 +34,7 @@ from shiftune.checks._of_data import overlap_check, prevalence_check, reach_chec
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import constant_predictions
 from shiftune.problem import pooled
-from shiftune.ratio._overlap import is_doubtful, uncovered_shares
+from shiftune.ratio._overlap import uncovered_shares
 from shiftune.risk._heterogeneity import (
     ALL,
     heterogeneity_of,
@@ -55,11 +55,11 @@ def run_checks(result: SearchResult) -> Checks:
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
         return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
-    risk, problem, seen = result.risk, result.problem, result.overlap
+    risk, problem = result.risk, result.problem
     counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
     X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
     out_of_reach = float(uncovered_shares(problem.target.X, [X])[0])
-    doubtful = list(seen.table.index[is_doubtful(seen.table)])
+    weighted = result.context.data.weights is not None
     frequencies = []
     if problem.task == "classification" and problem.labelled_target is None:
         # There may be too few sources or classes.
@@ -71,7 +71,7 @@ def run_checks(result: SearchResult) -> Checks:
             skill,
             width_check(result, skill),
             result.leakage,
-            overlap_check(risk, out_of_reach, weighted=seen.used, doubtful=doubtful),
+            overlap_check(risk, out_of_reach, weighted=weighted),
             reach_check(result),
             *frequencies,
             *result.site_effects,
