@@ -476,7 +476,7 @@ class TestMoreMistakes:
         [
             ({"features": "age"}, r"did you mean \['age'\]"),
             ({"site": "readmitted"}, "both 'readmitted'"),
-            ({"missing_labels": "ignore"}, "missing_labels must be"),
+            ({"missing_labels": "ignore"}, "there is no missing_labels 'ignore'"),
         ],
     )
     def test_options(self, hospitals, options, message):

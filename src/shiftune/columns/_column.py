@@ -339,8 +339,8 @@ def learn(
         found = _decided(found, values, rows)
     if is_text:
         texts = pd.Series(np.array([*values.cat.categories, None], dtype=object))
-        texts = texts.infer_objects().take(values.cat.codes)  # the last one is the missing one
-        values = texts.set_axis(values.index).rename(column.name)
+        texts = texts.infer_objects().take(values.cat.codes.to_numpy())  # -1 is the missing one
+        values = pd.Series(texts.array, values.index, name=column.name)
     return found, values
 
 

@@ -82,7 +82,8 @@ def _categorical(like: pd.Series, codes: NDArray[Any], levels: Iterable[str | No
 def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
     """Return the number of every row's text, and the texts; rows without one have -1."""
     if isinstance(text.dtype, pd.CategoricalDtype):
-        codes, texts = text.cat.codes.to_numpy(), text.cat.categories
+        codes: Any = text.cat.codes.to_numpy(dtype=np.intp)
+        texts = text.cat.categories
         if len(np.unique(codes[codes >= 0])) < len(texts):  # categories without a row
             codes, texts = pd.factorize(text)
     else:

@@ -141,8 +141,9 @@ def _draw(
     names = site_names(pd.Series(sites.categories), f"the site column {settings.site!r}")
     own = np.zeros(n_rows, dtype=bool)
     if settings.target is not None:  # otherwise its rows are a table of their own
-        labelled = np.bincount(sites.codes, known, len(names)) > 0
-        every = {settings.site: sites.categories, settings.label: np.where(labelled, 1, None)}
+        labels = np.bincount(sites.codes, known, len(names))  # number at every site
+        labels[labels == 0] = np.nan
+        every = {settings.site: sites.categories, settings.label: labels}
         own = np.isin(names, target_names(settings, pd.DataFrame(every), names))[sites.codes]
     possible = known | own
     counts, lacking = (
@@ -180,9 +181,9 @@ def _draw(
             f"{cap:,} of a site; models learn from fewer rows, and standard errors that come from "
             f"rows are about {np.sqrt(counts.max() / cap):.1f} times as large at the largest site"
         )
-    if left_out:
-        notes += left_out
-        warnings.warn(*left_out, DataWarning, stacklevel=4)
+    for note in left_out:
+        notes.append(note)
+        warnings.warn(note, DataWarning, stacklevel=4)
     if kept:
         notes.append(f"all {kept:,} labelled rows of the target are read, beside those drawn")
     chosen = drawn | certain

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
-from pandas.io.common import get_handle
+from pandas.io.common import get_handle  # type: ignore[import-not-found]
 
 from shiftune._wording import alike, count, how_to_install, listed
 from shiftune.columns._column import as_text
