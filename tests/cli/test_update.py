@@ -359,6 +359,15 @@ def test_other_kinds_of_files(wards_run, run):
     assert record(wards_run)["labels"] == 10
 
 
+def test_a_blank_identifier_in_a_file_with_types(wards_run, run):
+    pytest.importorskip("pyarrow")
+    labels = labels_of(range(80, 90), "ill", by="case")
+    labels.loc[81, "case"] = None
+    labels.to_parquet("labels.parquet")
+    output = flat(run("update", "ill", "labels.parquet", code=2))
+    assert "has no row with case ''" in output
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

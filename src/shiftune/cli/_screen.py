@@ -256,7 +256,7 @@ def show_targets(console: Console, best: Mapping[str, Any], folder: Path) -> Non
         held = sum(each["low"] <= each["truth"] <= each["high"] for each in sources)
         words = f"each treated as if it were new: within the interval at {held} of {len(sources)}"
         facts.append(("Sources", words))
-    if not best["labels"]["obstacle"]:
+    if any((each["gain_30"] or 0) > 0 for each in targets):
         draw = f"shiftune label-plan {folder} --n 200 draws rows to label, where they help most"
         facts.append(("Next", draw))
     console.print()

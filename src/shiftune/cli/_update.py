@@ -483,7 +483,7 @@ def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
 
 
 def _keys(frame: pd.DataFrame) -> list[Key]:
-    texts = [frame[name].astype(str).str.strip() for name in frame]
+    texts = [frame[name].astype(object).fillna("").astype(str).str.strip() for name in frame]
     return list(zip(*texts, strict=True))
 
 

@@ -225,9 +225,9 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         """Run a search per target; `at` has them."""
         n = len(problem.targets)
         warnings.warn(f"{reason}: each of the {n} has a search", SearchWarning, stacklevel=4)
-        self._of_target = {
-            site.name: clone(self).fit(problem.at(site.name)) for site in problem.targets
-        }
+        self._of_target: dict[str, Self] = {}
+        for site in problem.targets:
+            self._of_target[site.name] = clone(self).fit(problem.at(site.name))
         return self
 
     def _problem(
