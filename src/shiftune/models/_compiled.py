@@ -149,6 +149,9 @@ def _check_forest(model: Any) -> None:
     trees = np.ravel(model.estimators_)
     same = [each.n_features_in_ == model.n_features_in_ for each in trees]
     _require(all(same), "a tree is of other columns")
+    if np.ndim(model.estimators_) == 2:  # boosted
+        same_classes = np.shape(model.estimators_)[1] == model.n_trees_per_iteration_
+        _require(same_classes, "trees are of other classes")
 
 
 def _check_boosted_histograms(model: Any) -> None:
@@ -193,7 +196,7 @@ def _check_support_vectors(model: Any) -> None:
     same = vectors.shape == (n, model.n_features_in_) and total == n and counts.min() >= 0
     same = same and model._dual_coef_.shape == (classes - 1, n) and len(counts) == classes >= 2
     same = same and len(model._intercept_) == pairs
-    same = same and {len(model._probA), len(model._probB)} <= {0, 1, pairs}
+    same = same and {len(model._probA), len(model._probB)} <= {0, pairs}
     # The kind of machine and the storage of its vectors are those of the class.
     _require(same and "_impl" not in vars(model), "support vectors do not fit together")
 
