@@ -73,7 +73,7 @@ def site_effects_check(result: SearchResult) -> Check:
         "missing column) and add it as a column. The interval includes such effects, if the target "
         "differs as the sources do."
     )
-    headline = f"sites differ beyond their columns: labels would lower the loss by {percent(gain)}"
+    headline = f"{_MANY_LABELS} labels of a new site would lower the loss by {percent(gain)}"
     return Check(_SITE_EFFECTS, Level.CAUTION, finding, advice, numbers, headline)
 
 
