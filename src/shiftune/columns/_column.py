@@ -494,7 +494,12 @@ def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, 
                 f"{count(m, 'row')} of the target ({percent(m / n)}) {have} that no source has: "
                 f"{listed(new.index, 3)}"
             )
-    if column.kind == "number":
+    # Where the target has neither the smallest nor the largest number, none is beyond the others.
+    if (
+        column.kind == "number"
+        and own.count()
+        and (own.min() <= column.low or own.max() >= column.high)
+    ):
         others, found = values[~rows.inside], []
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
         most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
@@ -551,8 +556,10 @@ def typed(
     if given.empty:
         return found, levels
 
-    read = _dates(found, given, rows, date_format)
-    converted, values = read or _numbers(found, given, rows)
+    read = _dates(found, given, rows, date_format) or _numbers(found, given, rows)
+    if read is None:
+        return replace(found, remark=_about_categories(found, given, given)), levels
+    converted, values = read
     kind, strange = converted.kind, given[values.isna()]
     # 007 is a code, not a number
     if kind == "number" and (
@@ -666,13 +673,16 @@ def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bo
     return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
 
 
-def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series]:
+def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series] | None:
+    """Read numbers, in the format of every site if they differ; None if no text is a number."""
     plain = as_numbers(pd.Series(given.cat.categories)).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
     limit = 10 * float(plain[plain % 1 > 0].max()) if (plain % 1 > 0).any() else np.inf
     formats = NumberFormats(-limit, limit, rows.decimal)
     formats.add(given)
     written = formats.decided()
+    if formats.strange.total == len(given) and not formats.odd.total:
+        return None
     how, numbers = written.words, written.read(given)
     unclear = any(formats.outside) or _are_many(given[numbers.isna()], given)
     if formats.odd.total and unclear:
