@@ -117,11 +117,7 @@ MOST_OUTSIDE = 0.05
 
 
 def python_option(name: str, value: str) -> str:
-    """Write an option of `ShiftProblem.from_frame`.
-
-    >>> python_option("keep", "id"), python_option("missing", "age=999")
-    ("keep=['id']", "missing={'age': 999}")
-    """
+    """Write an option of `ShiftProblem.from_frame`, such as keep=['id']."""
     if name == "missing":
         column, _, code = value.rpartition("=")
         return f"missing={{{column!r}: {code}}}"
@@ -221,10 +217,8 @@ def kind_of(column: pd.Series) -> ColumnKind:
 
 
 def days_in(column: pd.Series) -> NDArray[np.float64]:
-    """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
-
-    Counted in whole seconds, so that any year fits.
-    """
+    """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN."""
+    # in whole seconds, so that any year fits
     if column.dtype.kind == "m":
         values = column.to_numpy(dtype="timedelta64[s]")
     else:
@@ -239,10 +233,7 @@ def in_utc(column: pd.Series) -> pd.Series:
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Return categories as text without spaces around it, None where they are missing.
-
-    Whole numbers have no decimals.
-    """
+    """Return categories as text without spaces around it; whole numbers have no decimals."""
     if types.is_float_dtype(column) and are_whole(column.dropna()):
         column = column.astype("Int64")
     # 1 and True are different texts, but the same object
@@ -484,7 +475,7 @@ def _copies_site(column: Column, values: pd.Series, rows: TableRows) -> str:
 
 def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, str]:
     """Return the share of target rows with unseen categories, and what lies beyond the sources."""
-    own, n = values[rows.inside], int(rows.inside.sum())
+    own, n = values[rows.inside].dropna(), int(rows.inside.sum())
     if column.kind == "category" and column.levels is not None:
         counts = counted(as_text(own))
         new = counts[~counts.index.isin(column.levels)]
@@ -495,11 +486,7 @@ def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, 
                 f"{listed(new.index, 3)}"
             )
     # Where the target has neither the smallest nor the largest number, none is beyond the others.
-    if (
-        column.kind == "number"
-        and own.count()
-        and (own.min() <= column.low or own.max() >= column.high)
-    ):
+    if column.kind == "number" and not own.between(column.low, column.high, "neither").all():
         others, found = values[~rows.inside], []
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
         most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))

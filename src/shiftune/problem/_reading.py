@@ -77,10 +77,7 @@ class GivenSite(NamedTuple):
 
 
 def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
-    """Return the rows of every site, in the order in which the sites first occur.
-
-    `groups` has the site of every row, shape (n,).
-    """
+    """Return the rows of every site; `groups` has the site of every row, shape (n,)."""
     stacked, groups = stacked.in_pandas(), as_pandas(groups)
     if stacked.y is None or groups is None:
         raise SettingsError("y and groups are needed, one entry per row of X")
