@@ -117,11 +117,7 @@ MOST_OUTSIDE = 0.05
 
 
 def python_option(name: str, value: str) -> str:
-    """Write an option of `ShiftProblem.from_frame`.
-
-    >>> python_option("keep", "id"), python_option("missing", "age=999")
-    ("keep=['id']", "missing={'age': 999}")
-    """
+    """Write an option of `ShiftProblem.from_frame`, such as keep=['id']."""
     if name == "missing":
         column, _, code = value.rpartition("=")
         return f"missing={{{column!r}: {code}}}"
@@ -221,10 +217,8 @@ def kind_of(column: pd.Series) -> ColumnKind:
 
 
 def days_in(column: pd.Series) -> NDArray[np.float64]:
-    """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN.
-
-    Counted in whole seconds, so that any year fits.
-    """
+    """Days since 1970 of every date, or length in days, shape (n,); missing dates are NaN."""
+    # in whole seconds, so that any year fits
     if column.dtype.kind == "m":
         values = column.to_numpy(dtype="timedelta64[s]")
     else:
@@ -239,10 +233,7 @@ def in_utc(column: pd.Series) -> pd.Series:
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Return categories as text without spaces around it, None where they are missing.
-
-    Whole numbers have no decimals.
-    """
+    """Return categories as text without spaces around it; whole numbers have no decimals."""
     if types.is_float_dtype(column) and are_whole(column.dropna()):
         column = column.astype("Int64")
     # 1 and True are different texts, but the same object
@@ -484,7 +475,7 @@ def _copies_site(column: Column, values: pd.Series, rows: TableRows) -> str:
 
 def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, str]:
     """Return the share of target rows with unseen categories, and what lies beyond the sources."""
-    own, n = values[rows.inside], int(rows.inside.sum())
+    own, n = values[rows.inside].dropna(), int(rows.inside.sum())
     if column.kind == "category" and column.levels is not None:
         counts = counted(as_text(own))
         new = counts[~counts.index.isin(column.levels)]
@@ -494,7 +485,8 @@ def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, 
                 f"{count(m, 'row')} of the target ({percent(m / n)}) {have} that no source has: "
                 f"{listed(new.index, 3)}"
             )
-    if column.kind == "number":
+    # Where the target has neither the smallest nor the largest number, none is beyond the others.
+    if column.kind == "number" and not own.between(column.low, column.high, "neither").all():
         others, found = values[~rows.inside], []
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
         most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
@@ -551,8 +543,10 @@ def typed(
     if given.empty:
         return found, levels
 
-    read = _dates(found, given, rows, date_format)
-    converted, values = read or _numbers(found, given, rows)
+    read = _dates(found, given, rows, date_format) or _numbers(found, given, rows)
+    if read is None:
+        return replace(found, remark=_about_categories(found, given, given)), levels
+    converted, values = read
     kind, strange = converted.kind, given[values.isna()]
     # 007 is a code, not a number
     if kind == "number" and (
@@ -666,13 +660,16 @@ def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bo
     return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
 
 
-def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series]:
+def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series] | None:
+    """Read numbers, in the format of every site if they differ; None if no text is a number."""
     plain = as_numbers(pd.Series(given.cat.categories)).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
     limit = 10 * float(plain[plain % 1 > 0].max()) if (plain % 1 > 0).any() else np.inf
     formats = NumberFormats(-limit, limit, rows.decimal)
     formats.add(given)
     written = formats.decided()
+    if formats.strange.total == len(given) and not formats.odd.total:
+        return None
     how, numbers = written.words, written.read(given)
     unclear = any(formats.outside) or _are_many(given[numbers.isna()], given)
     if formats.odd.total and unclear:

@@ -226,10 +226,7 @@ class Finding:
 
 
 class NewRows:
-    """New rows in one or several parts: all parts decide how a column is read.
-
-    `decimal` is the decimal sign of the file, for 1,234.
-    """
+    """New rows in parts, which all decide how a column is read; `decimal` is the file's sign."""
 
     def __init__(self, columns: Columns, decimal: str = ".") -> None:
         self.columns = columns

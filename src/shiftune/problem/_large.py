@@ -111,12 +111,8 @@ def _sites_and_labels(
     for name in needed:
         check_choice(name, names, "column", DataError)
     sites, known = [], []
-    parts = (
-        [data]
-        if isinstance(data, pd.DataFrame)
-        else (part for _, part in data.parts([*map(str, needed)]))
-    )
-    for part in parts:
+    is_frame = isinstance(data, pd.DataFrame)
+    for part in [data] if is_frame else (each for _, each in data.parts([*map(str, needed)])):
         check_types(part, settings.roles)
         where = part[settings.site]
         if not settings.as_given:
@@ -138,7 +134,7 @@ def _draw(
     n_rows = len(sites)
     if nowhere := int((sites.codes < 0).sum()):
         raise DataError(f"the site column {settings.site!r} is empty in {nowhere} row(s); fill it")
-    names = site_names(pd.Series(sites.categories), f"the site column {settings.site!r}")
+    _, names = site_names(pd.Series(sites.categories), f"the site column {settings.site!r}")
     own = np.zeros(n_rows, dtype=bool)
     if settings.target is not None:  # otherwise its rows are a table of their own
         labels = np.bincount(sites.codes, known, len(names))  # number at every site

@@ -77,10 +77,7 @@ class GivenSite(NamedTuple):
 
 
 def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
-    """Return the rows of every site, in the order in which the sites first occur.
-
-    `groups` has the site of every row, shape (n,).
-    """
+    """Return the rows of every site; `groups` has the site of every row, shape (n,)."""
     stacked, groups = stacked.in_pandas(), as_pandas(groups)
     if stacked.y is None or groups is None:
         raise SettingsError("y and groups are needed, one entry per row of X")
@@ -95,14 +92,14 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
                 f"X has {n} rows, and {what} has the shape {shape}; {what} must have shape (n,), "
                 "one entry per row"
             )
-    codes, names = pd.factorize(site_names(pd.Series(where, dtype=where.dtype), "groups"))
+    codes, names = site_names(pd.Series(where, dtype=where.dtype), "groups")
     order = np.argsort(codes, kind="stable")
     places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     return [stacked.take(own, name) for name, own in zip(names, places, strict=False)]
 
 
-def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
-    """Return the site of every row as text, shape (n,).
+def site_names(where: pd.Series, what: str) -> tuple[Codes, NDArray[np.object_]]:
+    """Return the number of every row's site, shape (n,), and the names of the sites, as text.
 
     Missing sites, and a site written both as text and as a number, are errors.
     """
@@ -118,7 +115,7 @@ def site_names(where: pd.Series, what: str) -> NDArray[np.object_]:
         raise DataError(
             f"the sites {doubled} occur both as text and as number; write them in one way"
         )
-    return np.array([*texts, None], dtype=object)[codes]
+    return codes, np.array(texts, dtype=object)
 
 
 def _check_ends(names: Iterable[str]) -> None:

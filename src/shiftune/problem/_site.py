@@ -279,10 +279,7 @@ def distinct_labels(labels: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
 
 def task_of(labels: Iterable[NDArray[Any]]) -> Task:
-    """Decide between classification and regression by the labels of all sites.
-
-    Text and booleans are classes; so are whole numbers with at most 20 distinct values.
-    """
+    """Decide on the task: text, booleans and at most 20 different whole numbers are classes."""
     values = np.concatenate([np.asarray(y) for y in labels])
     if values.dtype.kind not in "iuf":
         return "classification"

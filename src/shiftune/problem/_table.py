@@ -154,7 +154,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         if settings.sample_weight is not None:
             df[settings.sample_weight] = _weights(df[settings.sample_weight], settings)
         df[site] = in_one_spelling(df[site], f"the site column {site!r}", decisions)
-    every = site_names(df[site], f"the site column {site!r}")
+    codes, names = site_names(df[site], f"the site column {site!r}")
+    every = names[codes]
     targets = target_names(settings, df, every)
     target, sites = _as_one_site(targets, every)
     if label is not None and not settings.as_given:
@@ -432,7 +433,8 @@ def _usable_rows(
     if tiny:
         are = "is" if len(tiny) == 1 else "are"
         notes.append(f"{sites_have(tiny)} fewer than {_FEWEST_ROWS} rows and {are} left out")
-    return np.flatnonzero(usable & ~pd.Series(sites).isin(tiny))
+        usable &= ~pd.Series(sites).isin(tiny).to_numpy()
+    return np.flatnonzero(usable)
 
 
 def _read_labels(
@@ -491,9 +493,10 @@ def _labels_as_given(
     """Return labels of which whole numbers are integers; hidden ones make no others fractions."""
     if (hidden := int(column[inside].count())) and settings.target_labels == "hide":
         notes.append(f"{count(hidden, 'label')} of the target set aside; {settings.hidden_labels}")
-    parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
-    whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
-    labels: pd.Series = pd.concat(whole).reindex(column.index)
+    labels = column.astype(object)
+    for some in (inside, ~inside):
+        own = column[some].dropna().infer_objects()
+        labels[own.index] = _as_whole(own).astype(object)
     return labels
 
 

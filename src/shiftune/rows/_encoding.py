@@ -42,10 +42,7 @@ def one_hot() -> OneHotEncoder:
 
 
 def kinds_of(X: Features) -> dict[Any, ColumnKind]:
-    """Return the kind of every column of a table, by its type; empty for arrays.
-
-    The tables of a problem have the same types (`shiftune.problem._reading.align`).
-    """
+    """Return the kind of every column by its type, which all sites share; empty for arrays."""
     return {name: kind_of(X[name]) for name in X} if isinstance(X, pd.DataFrame) else {}
 
 

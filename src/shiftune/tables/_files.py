@@ -202,10 +202,7 @@ class SiteFiles:
         return pd.concat([first, table], ignore_index=True)[[*dict.fromkeys([*table, *first])]]
 
     def as_written(self, columns: Sequence[str], rows: Rows | None = None) -> pd.DataFrame:
-        """Return some columns of the table that `read` returns, with their values as written.
-
-        With `rows`, sorted numbers of rows, only these are returned.
-        """
+        """Return columns of the table of `read` as written; with `rows`, sorted, only these."""
         parts = [part for _, part in self.parts(columns, rows, as_written=True)]
         return pd.concat(parts, ignore_index=True)[[*columns]]
 
@@ -337,10 +334,7 @@ def _names_of(files: Sequence[TableFile]) -> list[str]:
 
 
 class TableFile:
-    """A table in a file, or in a folder of Parquet files, read as often as needed.
-
-    Names of columns have no spaces around them.
-    """
+    """A table in a file or in a folder of Parquet files; its names have no spaces around them."""
 
     def __init__(self, path: Path) -> None:
         _check_file(path)
@@ -690,10 +684,7 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _refuse_title(path: Path, rows: Sequence[Sequence[str]], above: int = 0) -> None:
-    """Refuse a file with fewer fields in its first row than in those below, and name the first.
-
-    So many lines `above` the rows are blank.
-    """
+    """Refuse a file with fewer fields in its first row, after blank ones, than in those below."""
     given = [sum(field.strip() != "" for field in row) for row in rows]
     most = max(given)
     if most < 2 or given[0] > most / 2 or given.count(most) < 3:
