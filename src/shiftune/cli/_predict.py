@@ -163,8 +163,8 @@ class SiteModels:
             elif site not in self.sites:
                 new[str(site)] = rows
         if known:
-            names = listed(known, MOST_SITES, quoted=False)
-            yield f"rows of sources are predicted as those of a new site: {names}"
+            shown = listed(known, MOST_SITES, quoted=False)
+            yield f"rows of sources are predicted as those of a new site: {shown}"
         for site, about in drift[:MOST_SITES]:
             yield about if self.column is None else f"{site}: {about}"
         if (more := len(drift) - MOST_SITES) > 0:
