@@ -118,7 +118,7 @@ class SiteModels:
         if len(self.sites) > 1:
             self.column = folder.options().files.site_column
             if self.column not in source.names:
-                first = next(iter(self.sites.values())).path
+                first = next(own.path for own in self.sites.values() if own.path.exists())
                 raise DataError(
                     f"{source.path} has no column {self.column!r}, which names the site of each "
                     f"row; add it, or predict with the folder of one site, such as {first}"
