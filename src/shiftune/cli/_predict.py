@@ -118,7 +118,7 @@ class SiteModels:
         if len(self.sites) > 1:
             self.column = folder.options().files.site_column
             if self.column not in source.names:
-                first = next(iter(self.sites.values())).path
+                first = next(own.path for own in self.sites.values() if own.path.exists())
                 raise DataError(
                     f"{source.path} has no column {self.column!r}, which names the site of each "
                     f"row; add it, or predict with the folder of one site, such as {first}"
@@ -163,8 +163,8 @@ class SiteModels:
             elif site not in self.sites:
                 new[str(site)] = rows
         if known:
-            names = listed(known, MOST_SITES, quoted=False)
-            yield f"rows of sources are predicted as those of a new site: {names}"
+            shown = listed(known, MOST_SITES, quoted=False)
+            yield f"rows of sources are predicted as those of a new site: {shown}"
         for site, about in drift[:MOST_SITES]:
             yield about if self.column is None else f"{site}: {about}"
         if (more := len(drift) - MOST_SITES) > 0:

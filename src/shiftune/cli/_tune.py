@@ -375,21 +375,16 @@ def expected_at(folder: ResultFolder, sites: Mapping[str, pd.DataFrame]) -> Iter
     """Say what to expect at sites that the search did not know, from their rows."""
     try:
         job = reopened(folder)
-    except ProblemError as error:  # such as a table that was moved
-        yield f"{count(len(sites), 'new site')} without an estimate: {error}"
-        return
-    loss = loss_in_words(job.search.result_.loss.name)
-    for site, X in sites.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
-            try:
+        loss = loss_in_words(job.search.result_.loss.name)
+        for site, X in sites.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
                 found = job.search.at(X, name=site)
-                risk, verdict = found.risk_, found.verdict_
-            except ProblemError as error:
-                yield f"{site} is new, and has no estimate: {error}"
-                continue
-        expected = with_interval(risk.value, risk.interval())
-        yield f"{site} is new; {loss} expected there: {expected}; {verdict}"
+                expected = with_interval(found.risk_.value, found.risk_.interval())
+                verdict = found.verdict_
+            yield f"{site} is new; {loss} expected there: {expected}; {verdict}"
+    except ProblemError as error:  # such as a table that was moved
+        yield f"there is no estimate for new sites: {error}"
 
 
 # ---------------------------------------------------------------- the folder of a job
