@@ -197,9 +197,8 @@ def _calibrated(classifier: Any) -> Any:
 # Trials run side by side in processes of their own; threads of several models on the same cores
 # wait for each other, and on small tables already those of a single one.
 _ONE_THREAD = {"n_jobs": 1}
-# LightGBM's own choice between histograms by rows and by columns depends on a measured time. Trees
-# with random thresholds are tuned, not in `spaces`: the package's own models do not list them.
-_LGBM = {"n_jobs": 1, "verbosity": -1, "force_row_wise": True, "max_bin": 63, "extra_trees": False}
+# LightGBM's own choice between histograms by rows and by columns depends on a measured time.
+_LIGHTGBM = {"verbosity": -1, "force_row_wise": True, "max_bin": 63, **_ONE_THREAD}
 
 
 def _both(stem: str) -> dict[Task, str]:
@@ -210,13 +209,13 @@ MODELS: dict[ModelName, KnownModel] = complete(
     _names.MODELS,
     {
         "lightgbm": KnownModel(
-            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LGBM
+            "boosted trees, LightGBM", "shiftune.models._boosted", _both("Boosted"), _LIGHTGBM
         ),
         "lightgbm_l1": KnownModel(
             "boosted trees, LightGBM, for absolute errors",
             "shiftune.models._boosted",
             {"regression": "BoostedRegressor"},
-            {"objective": "l1", **_LGBM},
+            {"objective": "l1", **_LIGHTGBM},
         ),
         "xgboost": KnownModel(
             "boosted trees, XGBoost",
@@ -325,13 +324,9 @@ def ready_model(
             f"the model {name!r} needs the package {missing}: {how_to_install(missing)}"
         ) from error
     # Optuna, which spaces are made of, is loaded by searches only: no stored model needs it.
-    from optuna.distributions import CategoricalDistribution
-
     from shiftune.models import spaces
 
     bare, space = getattr(module, model.classes[task])(**model.options), getattr(spaces, name)()
-    if "extra_trees" in model.options:
-        space["extra_trees"] = CategoricalDistribution([False, True])
     if size is not None:
         _limit(bare, space, size)
     inside, prefix = bare, ""
