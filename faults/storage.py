@@ -31,7 +31,9 @@ def full(out: Path) -> Iterator[None]:
 @contextmanager
 def read_only(out: Path) -> Iterator[None]:
     """Forbid to change the folder and its files, also to root."""
+    owner = out.parent.stat()
     out.mkdir(exist_ok=True)
+    os.chown(out, owner.st_uid, owner.st_gid)
     root = os.geteuid() == 0
     _run("chattr -R +i" if root else "chmod -R a-w", out)
     try:
