@@ -28,8 +28,8 @@ the second, and all searches in each cell: whenever the run is stopped, what is 
 sample. Generated problems are only run where ``--datasets`` names them.
 
 With ``--labels``, so many rows of the target, the first draw of ``labels.py``, are labelled, and
-the loss is that on its other rows. To peers they are training rows of one more site, with a fold
-like any other; shiftune's predictor is updated by them (`ShiftSearch.update`).
+the loss is that on its other rows. To all but "auto" they are training rows of one more site; its
+predictor is updated by them (`ShiftSearch.update`).
 
 - *auto*, *naive lightgbm*: `ShiftSearch` with as many trials as the time allows. "auto" is
   judged on unseen sites; "naive lightgbm" is LightGBM alone (l1 for absolute errors), tuned by
@@ -56,7 +56,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -153,7 +153,7 @@ class Found(NamedTuple):
 
 def auto(cell: Cell, seconds: float) -> Found:
     """Predict with shiftune's default search, updated by the labels that there are."""
-    search = _searched("auto", cell, seconds)
+    search = _searched("auto", replace(cell, labels=0), seconds)
     model = search.update(*cell.labelled) if cell.labels else search
     return _found(search, model, cell)
 
@@ -166,11 +166,9 @@ def naive_lightgbm(cell: Cell, seconds: float) -> Found:
 
 
 def _searched(name: str, cell: Cell, seconds: float, **options: str) -> ShiftSearch:
+    X, y, site = cell.training()
     p = cell.problem
-    site = np.repeat([f"s{j}" for j in range(len(p.X))], [len(x) for x in p.X])
-    given = ShiftProblem.from_arrays(
-        np.concatenate(p.X), np.concatenate(p.y), site, p.X_target, task=p.task
-    )
+    given = ShiftProblem.from_arrays(X, y, site, p.X_target, task=p.task)
     return ShiftSearch(
         name,
         loss="absolute" if cell.is_regression else None,
