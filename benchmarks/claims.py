@@ -14,22 +14,22 @@ from benchmarks.arena.regret import mean
 
 RESULTS = Path(__file__).parent / "results"
 CELL = ["dataset", "target", "seed"]
-HEAD = "| loss of | relative to | mean | median table | better on | worst table |"
+HEAD = "| loss of | relative to | mean | median table | lower on | worst table |"
 SEED = 32
 EQUAL = 1e-6  # per cent: an update that is not used changes nothing
-ORDINARY = "LightGBM tuned by ordinary validation, 24 trials"
+ORDINARY = "LightGBM, tuned on random rows, 24 trials"
 # Searches with as much CPU time, by their names in the raw rows (`results/peers.md`).
 PEERS = {
-    "naive lightgbm": "LightGBM tuned by ordinary validation, equal CPU",
+    "naive lightgbm": "LightGBM, tuned on random rows, equal CPU",
     "autogluon": "AutoGluon, equal CPU, folds of sites",
     "flaml": "FLAML, equal CPU, folds of sites",
 }
 # Files of raw rows; the second is scored once, at the end.
 EQUAL_CPU = {
     "development": '`"auto"`, 15 s of CPU',
-    "judging": '`"auto"`, 15 s of CPU, held-out tables',
+    "judging": '`"auto"`, 15 s of CPU, held-out',
 }
-UPDATED = "updated by {} labels, which peers train on"
+UPDATED = "{} labels, on which peers train"
 
 
 def rows() -> list[str]:
@@ -39,12 +39,12 @@ def rows() -> list[str]:
         for labels, peer in compared(file):
             cells = f"{name}, {UPDATED.format(labels)}" if labels else name
             found.append(line(cells, PEERS[peer], against(file, peer, labels)))
+    held_out = updates("judging-70-71", 30)
+    found.append(line("30 labels of the target, held-out", "no labels", held_out))
     found += [
-        line(f"update by {labels} labels", "no labels", updates("real-64-65", labels))
+        line(f"{labels} labels of the target", "no labels", updates("real-64-65", labels))
         for labels in (10, 30, 100)
     ]
-    name = "the same by 30, held-out tables"
-    found.append(line(name, "no labels", updates("judging-70-71", 30)))
     return found
 
 
@@ -58,7 +58,7 @@ def line(name: str, base: str, percent: pd.Series) -> str:
         f"{change.value:+.1f} % ({change.low:+.1f} to {change.high:+.1f})",
         f"{percent.median():+.1f} %",
         f"{100 * best:.0f} %",
-        f"{round(percent.max(), 1) + 0:+.1f} % ({percent.idxmax()})",
+        f"{_signed(percent.max())} % ({percent.idxmax()})",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -103,6 +103,10 @@ def coverage(file: str) -> tuple[float, int]:
 
 def _per_table(loss: pd.Series, base: pd.Series) -> pd.Series:
     return (100 * loss / base - 100).groupby(level="dataset").mean()
+
+
+def _signed(percent: float) -> str:
+    return f"{percent:+.1f}" if round(percent, 1) else "0.0"
 
 
 def _read(name: str) -> pd.DataFrame:
