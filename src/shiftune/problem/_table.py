@@ -493,10 +493,9 @@ def _labels_as_given(
     """Return labels of which whole numbers are integers; hidden ones make no others fractions."""
     if (hidden := int(column[inside].count())) and settings.target_labels == "hide":
         notes.append(f"{count(hidden, 'label')} of the target set aside; {settings.hidden_labels}")
-    labels = column.astype(object)
-    for some in (inside, ~inside):
-        own = column[some].dropna().infer_objects()
-        labels[own.index] = _as_whole(own).astype(object)
+    parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
+    whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
+    labels: pd.Series = pd.concat(whole).reindex(column.index)
     return labels
 
 
