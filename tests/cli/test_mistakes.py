@@ -308,7 +308,7 @@ def test_a_space_in_a_foreign_form(table, tune):
 
 def test_packages_that_are_not_there(table, visits, tune, monkeypatch):
     def missing(name):
-        raise ImportError(name)
+        raise ImportError(name, name="lightgbm")
 
     visits.to_parquet("visits.parquet")
     monkeypatch.setattr("shiftune.models._by_name.import_module", missing)
