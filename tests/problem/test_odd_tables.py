@@ -181,3 +181,9 @@ def test_booleans_as_quantities():
     search = ShiftSearch("linear", n_trials=1).fit(problem)
     assert search.metrics_["estimate"].notna().all()
     assert len(search.update(problem.target.X[:3], [True, False, True]).predict(problem.target.X))
+
+
+def test_integers_beyond_floats():
+    df = pd.DataFrame({"site": list("ABBBB"), "y": [None, 0, 1, 1, 0], "a": [2, 1, 1, 10**400, 3]})
+    with pytest.raises(DataError, match="column 'a' has 1 infinite value"):
+        ShiftProblem.from_frame(df, site="site", label="y", target="A")
