@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -618,7 +619,9 @@ def _of_one_type(column: pd.Series) -> pd.Series:
     if kind in ("date", "datetime", "datetime64"):
         return pd.to_datetime(column, utc=True).dt.tz_localize(None)
     if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
-        return pd.to_numeric(column.where(column.notna(), np.nan).astype(float))
+        with suppress(OverflowError):  # of integers beyond floats, which are read as text has them
+            return pd.to_numeric(column.where(column.notna(), np.nan).astype(float))
+        return column.where(column.isna(), column.map(str))
     if any(isinstance(value, str) for value in column.dropna()):
         return column.where(column.isna(), column.map(str))
     return column
