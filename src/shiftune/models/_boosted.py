@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 _OWN = ("class_weight", "importance_type", "n_estimators")
 
 
-class _Boosted(lightgbm.LGBMModel):  # type: ignore[misc]
+class _Boosted(lightgbm.LGBMModel):
     """Trees, grown and asked for predictions through LightGBM's own interface.
 
-    Its models for scikit-learn write fitted trees to a text and read that again, a third of the
-    time on small tables (`benchmarks/results/boosted.md`); the predictions are the same.
+    Its models for scikit-learn write fitted trees to a text and read that again, up to a third
+    of the time of a fit (`benchmarks/results/boosted.md`); the predictions are the same.
     """
 
     def _grow(self, X: Any, y: Any, weights: Any, objective: dict[str, Any]) -> Self:
@@ -37,11 +37,11 @@ class _Boosted(lightgbm.LGBMModel):  # type: ignore[misc]
 class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):
     """LightGBM for quantities; parameters as of `lightgbm.LGBMRegressor`."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Grow the trees."""
         return self._grow(X, np.asarray(y), sample_weight, {"objective": "regression"})
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> NDArray[np.float64]:  # type: ignore[override]
         """Predict values."""
         return self._grown(X)
 
@@ -51,22 +51,23 @@ class BoostedClassifier(_Boosted, lightgbm.LGBMClassifier):
 
     classes_: Any = None  # a property of the parent
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Grow the trees."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.class_weight is not None:
             balance = compute_sample_weight(self.class_weight, y)
             sample_weight = balance if sample_weight is None else balance * sample_weight
-        classes, objective = len(self.classes_), {"objective": "binary"}
+        classes = len(self.classes_)
+        objective: dict[str, Any] = {"objective": "binary"}
         if classes > 2:
             objective = {"objective": "multiclass", "num_class": classes}
         return self._grow(X, codes, sample_weight, objective)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # type: ignore[override]
         """Predict probabilities of shape (n, C), in the order of `classes_`."""
         P = self._grown(X)
         return np.column_stack([1 - P, P]) if P.ndim == 1 else P
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:  # type: ignore[override]
         """Predict classes."""
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
