@@ -39,8 +39,8 @@ Floats = NDArray[np.float64]
 LABELS = 30
 # Mean distance from the sources (`column_shifts`) from which a column is special, and their number.
 _SPECIAL, _MOST_SPECIAL = 0.3, 2
-# Numbers of labels, between which gains are interpolated.
-_COUNTS = (5, 10, 20, 30, 50, 100, 200, 300, 1000)
+# Numbers of labels, between which gains are interpolated; the first ones gain most.
+_COUNTS = (1, 3, 10, 30, 100, 300, 1000)
 _MOST_URGENT = ("do not use", "with care", "trust")
 
 
