@@ -204,10 +204,12 @@ def plans(
     sites: Sites, seed: int, draws: int, trials: int, budgets: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for every budget and draw of labels."""
-    rng, hidden, known = np.random.default_rng([seed, 7]), {}, {}
+    rng = np.random.default_rng([seed, 7])
+    hidden: dict[str, np.ndarray] = {}
+    known: dict[str, np.ndarray] = {}
     for site in sites.targets:
-        order = rng.permutation(sites.of(site).index)
-        known[site], hidden[site] = np.split(order, [round(KNOWN * len(order))])
+        rows = rng.permutation(sites.of(site).index)
+        known[site], hidden[site] = np.split(rows, [round(KNOWN * len(rows))])
     unseen = np.concatenate(list(hidden.values()))
     seen = sites._replace(rows=sites.rows.drop(index=unseen))
     search = ShiftSearch("auto", n_trials=trials, random_state=seed, progress=False)
@@ -342,10 +344,13 @@ def summary(out: Path) -> None:
             own[own["search"].eq("shared") == which].groupby("dataset")[["fit", "table", "all"]]
             for which in (False, True)
         )
-        one, several = one.mean(), several.mean()
-        ratio = several["all"] / one["all"]
-        print(f"\nCPU, {number} targets: {several.mean().to_dict()}, one {one.mean().to_dict()}")
-        print(f"  sum {ratio_of_means(several['all'], one['all'])}; mean {geometric_mean(ratio)}")
+        per_table, alone = several.mean(), one.mean()
+        ratio = per_table["all"] / alone["all"]
+        means = per_table.mean().to_dict(), alone.mean().to_dict()
+        print(f"\nCPU, {number} targets: {means[0]}, one {means[1]}")
+        print(
+            f"  sum {ratio_of_means(per_table['all'], alone['all'])}; mean {geometric_mean(ratio)}"
+        )
         print(f"  median {ratio.median():.2f}, highest {ratio.max():.2f} ({ratio.idxmax()})")
     if (out / "plans.csv").exists():
         _summary_of_plans(pd.read_csv(out / "plans.csv"))

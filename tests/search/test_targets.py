@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.errors import DataError, DataWarning, SearchWarning, SettingsError
 from shiftune.search._targets import label_plan, shares
+from shiftune.search._updating import label_worth
 
 SPACE = {"alpha": (1e-3, 10.0, "log")}
 TARGETS = ["A", "F"]
@@ -152,7 +153,8 @@ def test_a_source_is_treated_as_if_it_were_new(df, search):
     found = search.at("B")
     assert found.problem_.names == ["C", "D", "E", "G"]
     assert found.risk_.names == ("C", "D", "E", "G")
-    # its labels do not count: neither in the estimate nor in the predictor
+    # Its labels do not count in the predictor. In the estimate they count by the models of other
+    # sites, which were trained with them.
     other = df.assign(sales=df["sales"].where(df["shop"] != "B", df["sales"] + 100))
     known = searched(problem_of(other, TARGETS))
     without = searched(problem_of(df[df["shop"] != "B"], TARGETS))
@@ -330,5 +332,16 @@ def test_a_plan_goes_on_after_earlier_labels(search):
     more = label_plan(search.result_, 20, first["labels"].to_dict())
     assert more["labels"].sum() == 20
     assert more["risk"].sum() < first["risk"].sum()
-    assert more["gain"].sum() < first["gain"].sum()
+    assert more.notna().all(axis=None)
     assert label_plan(search.result_, 20, {"A": N})["labels"].to_dict() == {"F": 20, "A": 0}
+
+
+def test_further_labels_gain_the_difference_of_the_risks(search):
+    result = search.at("A").result_
+    every, further = label_worth(result, [5, 15]), label_worth(result, 10, labelled=5)
+    gain = every.loc[15, "gain"] - every.loc[5, "gain"]
+    assert further.loc[10, "gain"] == pytest.approx(gain, rel=1e-9)
+    assert further.loc[10, "risk"] == every.loc[15, "risk"]
+    assert further.loc[0, ["gain", "gain_low", "gain_high"]].to_list() == [0, 0, 0]
+    width = further["gain_high"] - further["gain_low"]
+    assert 0 < width.loc[10] < (every["gain_high"] - every["gain_low"]).loc[15]

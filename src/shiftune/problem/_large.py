@@ -7,7 +7,7 @@ that were drawn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,8 +111,7 @@ def _sites_and_labels(
     for name in needed:
         check_choice(name, names, "column", DataError)
     sites, known = [], []
-    is_frame = isinstance(data, pd.DataFrame)
-    for part in [data] if is_frame else (each for _, each in data.parts([*map(str, needed)])):
+    for part in _parts(data, [*map(str, needed)]):
         check_types(part, settings.roles)
         where = part[settings.site]
         if not settings.as_given:
@@ -121,6 +120,13 @@ def _sites_and_labels(
         sites.append(pd.Categorical.from_codes(codes, pd.Index(own, dtype=object)))
         known.append(part[needed[-1]].notna() | (settings.label is None))
     return types.union_categoricals(sites), np.concatenate(known)
+
+
+def _parts(data: SiteFiles | pd.DataFrame, names: list[str]) -> Iterator[pd.DataFrame]:
+    if isinstance(data, pd.DataFrame):
+        yield data
+    else:
+        yield from (part for _, part in data.parts(names))
 
 
 def _draw(

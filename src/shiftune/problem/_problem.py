@@ -490,7 +490,7 @@ class ShiftProblem:
         sources: tuple[Site, ...] = self.sources
         oracle: Site | None = None
         if np.ndim(site):
-            X = align({name: self.read(site), "sources": self.sources[0].X})[name]
+            X = align({name: self.read(site), f"sources of {name}": self.sources[0].X})[name]
             target = Site(name, X)
         elif (wanted := str(site)) == self.target.name:
             return self

@@ -192,7 +192,7 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     asked = task if label is None else settings.task
     # one pass over the rows: there may be thousands of targets
     where_each = pd.Series(every[inside]).groupby(every[inside]).indices
-    places = {name: where_each[name] for name in targets if name != target}
+    places = {name: np.asarray(where_each[name]) for name in targets if name != target}
     return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet, places)
 
 

@@ -317,8 +317,9 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         ----------
         site : site name, or array or DataFrame of shape (n, d)
             One of several targets of the problem; or a source, treated as if it were new: its
-            labels do not count, neither in the estimate nor in `predictor_`, only in which trials
-            are its members; or rows of a site that the search did not know.
+            labels do not train `predictor_`, but they count in which trials are its members, and
+            trained the models whose losses at other sources estimate its risk, which is somewhat
+            too favourable; or rows of a site that the search did not know.
         name : str
             Of the site whose rows are given.
 

@@ -178,12 +178,8 @@ def label_plan(
     for each in _each(result, [target.name for target in result.problem.targets]):
         known = labelled.get(each.target, 0)
         most = min(int(budget), len(each.problem.target) - known)
-        counts = [known, *(known + m for m in _COUNTS if m < most), known + most]
-        table = label_worth(each, counts, level=level).loc[known:]
-        gained = table["gain"].iloc[0]
-        tables[each.target] = table.set_axis(table.index - known).assign(
-            **{name: table[name] - gained for name in ("gain", "gain_low", "gain_high")}
-        )
+        counts = [*(m for m in _COUNTS if m < most), most]
+        tables[each.target] = label_worth(each, counts, level=level, labelled=known)
     gains = {site: dict(zip(t.index, t["gain"], strict=True)) for site, t in tables.items()}
     labels = shares(gains, int(budget))
     rows = []

@@ -394,9 +394,13 @@ COUNTS = (10, 30, 100, 300)
 
 
 def label_worth(
-    result: SearchResult, counts: int | Sequence[int] | None = None, *, level: float = 0.95
+    result: SearchResult,
+    counts: int | Sequence[int] | None = None,
+    *,
+    level: float = 0.95,
+    labelled: int = 0,
 ) -> pd.DataFrame:
-    """Table of `ShiftSearch.label_worth`."""
+    """Table of `ShiftSearch.label_worth`, of labels beside those of rows that are labelled."""
     if counts is None:
         counts = [0, *(m for m in COUNTS if m <= len(result.problem.target))]
     given = np.atleast_1d(np.asarray(counts))
@@ -410,10 +414,10 @@ def label_worth(
         raise SettingsError(
             "one source does not show how far sites differ; label_worth needs at least two"
         )
-    before = updater.estimate(effects.source_losses(0))
+    before = updater.estimate(effects.source_losses(labelled))
     rows = []
     for m in sorted({0, *given.tolist()}):
-        losses = effects.source_losses(m)
+        losses = effects.source_losses(labelled + m)
         risk = updater.estimate(losses) if m else before
         gain = before.minus(risk)
         low, high = gain.interval(level) if m else (0.0, 0.0)
@@ -424,7 +428,7 @@ def label_worth(
                 "gain": gain.value,
                 "gain_low": low,
                 "gain_high": high,
-                "half_width": _half_width(risk, losses, m, level),
+                "half_width": _half_width(risk, losses, labelled + m, level),
             }
         )
     return pd.DataFrame(rows).set_index("labels")
