@@ -254,7 +254,8 @@ class SearchOptions:
         Estimate which columns matter at the target, for the report; begin no further column after
         this many seconds. Default: not estimated.
 
-        The table is that of `importance()`, after which reports have it, too.
+        The table is that of `importance()`, after which reports have it, too. Of several targets
+        each has as many seconds; they share the fits.
     callbacks : list of functions, optional
         Called with the study and the finished trial after every trial, as Optuna does;
         ``study.stop()`` in one of them ends the search. (`study` is Optuna's, whose values are

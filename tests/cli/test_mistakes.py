@@ -224,7 +224,7 @@ def test_no_permission(table, tune, monkeypatch):
 def test_nothing_is_half_written(table, tune, monkeypatch):
     """A disk that fills up while the model is written leaves no torn file, and the run goes on."""
 
-    def full(model, stem):
+    def full(model, stem, mark):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:

@@ -265,7 +265,7 @@ def test_results_have_it_once_it_is_computed(rng):
     search.importance(level=0.8)
     assert search.summary()["column_importance"] is None
     table = search.importance()
-    assert table is search.result_.column_importance
+    assert table.equals(search.result_.column_importance)
     records = search.summary()["column_importance"]
     assert [each["column"] for each in records] == table.index.tolist()
     assert [each["low"] for each in records] == table["low"].tolist()

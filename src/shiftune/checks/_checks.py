@@ -24,7 +24,7 @@ class Check:
     Attributes
     ----------
     name : str
-        For example "overlap" or "same labels".
+        For example "overlap" or "site effects".
     level : Level
         "ok", "caution" or "problem".
     finding, advice : str

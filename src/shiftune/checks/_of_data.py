@@ -48,8 +48,12 @@ def site_effects_check(result: SearchResult) -> Check:
     effects, and holds where they are large, too (`benchmarks/results/alarms.md`).
     """
     effects, loss = result.updater.effects, loss_in_words(result.loss.name)
-    plain = np.array([own.mean() for own in effects.source_losses(0)])
-    gains = plain - [own.mean() for own in effects.source_losses(_MANY_LABELS)]
+    weights = [site.sample_weight for site in effects.sources]
+    plain, labelled = (
+        np.array([np.average(own, weights=w) for own, w in zip(losses, weights, strict=True)])
+        for losses in (effects.source_losses(0), effects.source_losses(_MANY_LABELS))
+    )
+    gains = plain - labelled
     before = plain.mean() or 1.0  # models without any error
     gain, stderr = gains.mean() / before, gains.std(ddof=1) / np.sqrt(len(gains)) / before
     numbers = {"gain": float(gain), "gain_stderr": float(stderr)}

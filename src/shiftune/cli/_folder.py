@@ -65,8 +65,14 @@ def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]
 
 
 def fingerprint(best: Mapping[str, Any] | None) -> str:
-    """Return what tells the model of a result from any other, whatever version words it."""
-    return _checksum(best and {name: best[name] for name in ("members", "params", "risk")})
+    """Return what tells the model of a result from any other, whatever version words it.
+
+    Risks are not part of it: other machines sum in another order.
+    """
+    if best is None:
+        return _checksum(None)
+    members = [(member["trial"], round(member["weight"], 6)) for member in best["members"]]
+    return _checksum({"target": best["target"], "members": members, "params": best["params"]})
 
 
 def _checksum(content: Mapping[str, Any] | None) -> str:
@@ -106,7 +112,7 @@ def folder_names(sites: Sequence[str]) -> dict[str, str]:
     """Return a name for the folder of every site, different and safe on any file system.
 
     >>> folder_names(["A", "St. John's", ".."])
-    {'A': 'A', "St. John's": 'site-St._John_s-bbb9e4d7', '..': 'site--5ec1f7e7'}
+    {'A': 'A', "St. John's": 'site-St._John_s-de8580b5', '..': 'site--5ec1f7e7'}
     """
     plain = {site: re.sub(r"[^\w.-]+", "_", site)[:_LONGEST_NAME].strip("._-") for site in sites}
     alike = Counter(name.casefold() for name in plain.values())  # one folder on some systems

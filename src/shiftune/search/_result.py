@@ -305,8 +305,8 @@ class ResultMethods:
         """
         result = self._result()
         found = importance(result, timeout, level)
-        if level == 0.95:  # that of all reports
-            vars(result)["column_importance"] = found
+        if level == 0.95 and found["importance"].notna().all():  # what all reports show
+            vars(result)["column_importance"] = found.copy()
         return found
 
     def target_table(self, *, sources: bool = False) -> pd.DataFrame:

@@ -262,8 +262,8 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         `fit` does both. Of several processes that `join`, only one may need the choice.
         """
         with _interrupts.deferred():
-            self._forget()
             settings = check_settings(self._params(), problem)
+            self._forget()
             with only_search_of(settings.storage, join=settings.join):
                 self._opened = opened = OpenedStudy.of(problem, settings)
                 Loop(settings, opened.prepared[0], opened.study, opened.predictions).run()
@@ -296,8 +296,8 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         All is then as after `fit`, and `predictor_` is fitted when it is first asked for.
         """
         with _interrupts.deferred():
-            self._forget()
             settings = check_settings(self._params(), problem)
+            self._forget()
             self._opened = OpenedStudy.of(problem, settings)
             self.result_ = self._opened.result(settings, self._options())
         return self
@@ -336,6 +336,8 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         (True, 9)
         """
         if "_of_target" in vars(self):
+            if np.ndim(site):
+                raise SettingsError("trials of these searches are for one target; name the target")
             return self._of_target[check_choice(str(site), self._of_target, "target", DataError)]
         found = copy.copy(self)
         with _interrupts.deferred():
