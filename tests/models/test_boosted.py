@@ -55,8 +55,10 @@ def test_a_fitted_model_can_be_copied(data):
     assert clone(model).get_params() == model.get_params()
 
 
-FITTED = """best_iteration_ best_score_ evals_result_ feature_importances_ feature_name_ n_estimators_
-n_features_ n_features_in_ n_iter_ objective_""".split()
+FITTED = [
+    *("best_iteration_", "best_score_", "evals_result_", "feature_importances_", "feature_name_"),
+    *("n_estimators_", "n_features_", "n_features_in_", "n_iter_", "objective_"),
+]
 
 
 @pytest.mark.parametrize("classes", [None, 2, 3])
