@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from shiftune.cli._screen import _predicts, show_answer
+from shiftune.cli._screen import _predicts, show_answer, show_updates
 
 
 @pytest.fixture
@@ -107,6 +107,16 @@ def test_the_picture_where_nothing_is_known_of_the_target(best):
     console = Console(width=60, record=True, file=StringIO())
     show_answer(console, best, Path("nowhere"))
     assert re.search(r"\nexpected at A +unknown", console.export_text())
+
+
+def test_printed_commands_can_be_typed_in_a_shell(best):
+    console = Console(width=300, record=True, file=StringIO())
+    show_answer(console, best, Path("run 2"))
+    show_updates(console, Path("run 2"), {}, (), several=False)
+    show_updates(console, Path("run 2"), {}, (), several=True)
+    text = console.export_text()
+    assert text.count("shiftune label-plan 'run 2' --n 30") == 2
+    assert text.count("shiftune label-plan 'run 2' --budget 200") == 1
 
 
 def test_no_draw_of_labels_that_change_nothing(best):

@@ -142,7 +142,7 @@ def test_the_screen_has_a_line_per_target(tuned):
         if site in TARGETS:
             assert row["verdict"] in lines[site]
     assert "within the interval at" in text
-    assert "shiftune label-plan run --n 200" in text
+    assert "shiftune label-plan run --budget 200" in text
 
 
 def test_a_run_goes_on(tuned, run):
@@ -315,6 +315,17 @@ def test_labels_for_the_folder_of_a_site(tuned, run):
     assert "is of site 'B'" in flat(run("update", "run", "b.csv", code=2))
 
 
+@pytest.mark.parametrize("path", ["run/sites/E/../A", "link", "link/../A"])
+def test_the_folder_of_a_site_by_another_path(tuned, run, path):
+    (tuned / "link").symlink_to("run/sites/A", target_is_directory=True)
+    run("label-plan", path, "--n", 5, "--out", "a.csv")
+    assert len(pd.read_csv("a.csv")) == 5
+    df = wards()
+    labels_of(df, "A").to_csv("labels.csv", index=False)
+    run("update", path, "labels.csv")
+    assert (tuned / "run/sites/A/updates/1/update.json").exists()
+
+
 def test_labels_beside_another_site_are_refused(tuned, run):
     labels = labels_of(wards(), "E", "A")
     labels.assign(ward=labels["ward"].to_numpy()[::-1]).to_csv("labels.csv", index=False)
@@ -350,6 +361,29 @@ def test_every_row_is_predicted_by_the_model_of_its_site(tuned, run):
     assert pd.read_csv("own-p.csv")["prediction"].to_list() == (
         found["prediction"][own.index].to_list()
     )
+
+
+def test_names_of_sites_that_a_spreadsheet_rewrote(folder, run, monkeypatch):
+    monkeypatch.setattr(_tune, "save_overview", save_overview)
+    codes = {"ward": {site: f"{k:03}" for k, site in enumerate(SITES, start=20)}}
+    df = wards().replace(codes)
+    hidden(wards()).replace(codes).to_csv("wards.csv", index=False)
+    run(*USUAL, "--target", "unlabelled", "--trials", 1)
+    labels_of(df, "020", "024").to_csv("labels.csv", index=False)
+    run("update", "run", "labels.csv")
+    new = df[df["ward"].isin(["020", "021", "024"])].drop(columns="cost")
+    new.to_csv("new.csv", index=False)
+    assert "is read as" not in flat(run("predict", "run", "new.csv", "--out", "p.csv"))
+    expected = pd.read_csv("p.csv", dtype=str)
+    other = new.tail(1).assign(ward="Z")  # beside which 20.0 stays a text
+    for decimals, more in ("", []), (".0", [other]):
+        names = new["ward"].str[1:] + decimals
+        pd.concat([new.assign(ward=names), *more]).to_csv("rewritten.csv", index=False)
+        done = flat(run("predict", "run", "rewritten.csv", "--out", "q.csv", "--overwrite"))
+        assert all(f"'{name}' is read as '0{name[:2]}'" in done for name in names.unique())
+        found = pd.read_csv("q.csv", dtype=str).head(len(new))
+        pd.testing.assert_series_equal(found["prediction"], expected["prediction"])
+        assert found["ward"].to_list() == names.to_list()
 
 
 def test_a_new_site_is_predicted_and_has_an_estimate(tuned, run):

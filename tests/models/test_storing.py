@@ -21,6 +21,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import Ridge
+from sklearn.svm import SVC, SVR
 
 from shiftune import load_model
 from shiftune.errors import DataWarning, ProblemError, StorageError
@@ -207,6 +208,14 @@ def test_trees_of_a_forest_of_other_columns(tmp_path):
     model.estimators_ = RandomForestRegressor(n_estimators=2).fit(X, X[:, 4]).estimators_
     with pytest.warns(DataWarning, match="a tree is of other columns"):
         save_model(model, tmp_path / "model")
+
+
+@pytest.mark.parametrize("model", [SVC(kernel="precomputed"), SVR(kernel="precomputed")])
+def test_support_vectors_of_a_precomputed_kernel(tmp_path, model, rng):
+    X = rng.normal(size=(40, 3))
+    model.fit(X @ X.T, X[:, 0] > 0)
+    loaded = load_model(save_model(model, tmp_path / "svm"))
+    np.testing.assert_array_equal(loaded.predict(X @ X.T), model.predict(X @ X.T))
 
 
 @pytest.mark.parametrize("name", ["n_jobs", "num_threads"])

@@ -33,6 +33,7 @@ def by_row(fits):
     return CrossFitted(fits.label, fits.site, fits.fold, np.arange(len(fits.fold)))
 
 
+@pytest.mark.slow
 def test_groups_do_not_make_it_find_too_much():
     # 300 tables: a level of 5 % has a Monte Carlo error of 1.3 %.
     rng, found, shifts = np.random.default_rng(0), [], []

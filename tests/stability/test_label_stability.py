@@ -53,6 +53,7 @@ def test_one_site_moves(move, kind, rng):
         )
 
 
+@pytest.mark.slow
 def test_all_sites_move_a_little(rng):
     """No site alone stands out by much, but together they do."""
     levels = rng.normal(0, 0.3, 25)
@@ -61,6 +62,7 @@ def test_all_sites_move_a_little(rng):
     assert len(found.moved()) < 25
 
 
+@pytest.mark.slow
 def test_gain_is_the_share_of_the_error_that_sites_explain(rng):
     """Levels with variance 1 beside noise with variance 1: half of the squared error."""
     X = [rng.normal(0, 1, (200, 1)) for _ in range(10)]
@@ -83,6 +85,7 @@ def test_classes(rng):
     assert 0 < found.sites.loc["s0", "shift"] < 0.6
 
 
+@pytest.mark.slow
 def test_more_than_two_classes(rng):
     found = []
     for name in "BCD":
@@ -98,6 +101,7 @@ def test_more_than_two_classes(rng):
     assert test.sites.loc["C", "class"] == "high"
 
 
+@pytest.mark.slow
 def test_mixed_columns_are_read_and_left_as_they_are(hospitals):
     problem = ShiftProblem.from_frame(hospitals, site="hospital", label="readmitted", target="A")
     before = problem.fingerprint()

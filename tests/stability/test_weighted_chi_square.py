@@ -15,6 +15,7 @@ def test_equal_weights(k, p):
     assert found == pytest.approx(p, rel=0.08, abs=0.003 if p > 0.01 else 0)
 
 
+@pytest.mark.slow
 def test_unequal_weights():
     """A million draws: Monte Carlo error 0.0001 at 0.01."""
     weights = np.array([1.0, *[0.1] * 10, 1e-15])

@@ -55,6 +55,12 @@ def test_a_file_of_windows_is_read(table, tmp_path):
     assert set(read_file(tmp_path / "a.csv")["city"]) == {"München", "Köln", "Bonn"}
 
 
+def test_a_file_of_windows_may_end_in_a_letter_beyond_ascii(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"site,name\nA,x\nB,caf\xe9")
+    assert list(read_file(path)["name"]) == ["x", "café"]
+
+
 def gz(path, text):
     with gzip.open(path, "wb") as file:
         file.write(text)
@@ -99,10 +105,11 @@ def test_other_compressed_files_are_bounded(tmp_path, monkeypatch, name):
     assert len(read_file(path)) == 2000
 
 
-def test_the_bound_must_be_a_number(table, tmp_path, monkeypatch):
+@pytest.mark.parametrize("most", ["much", "0", "-1", "nan"])
+def test_the_bound_must_be_a_number(table, tmp_path, monkeypatch, most):
     monkeypatch.setattr(_files, "_UNPACKED", 100)
     table.to_csv(tmp_path / "a.csv.gz", index=False)
-    monkeypatch.setenv("SHIFTUNE_MAX_UNPACKED_GIB", "much")
+    monkeypatch.setenv("SHIFTUNE_MAX_UNPACKED_GIB", most)
     with pytest.raises(ProblemError, match="SHIFTUNE_MAX_UNPACKED_GIB must be a number above 0"):
         read_file(tmp_path / "a.csv.gz")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,11 @@ def notes_for_warnings() -> Iterator[None]:
             warnings.simplefilter("always", ours)
         warnings.showwarning = show
         yield
+
+
+def shell_command(*words: Any) -> str:
+    """Return a command of shiftune as it can be typed in a shell."""
+    return shlex.join(["shiftune", *map(str, words)])
 
 
 def note(text: str) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections import Counter
@@ -24,7 +23,7 @@ import pandas as pd
 from shiftune._files import atomic_write
 from shiftune._provenance import RESULT_FORMAT, check_format
 from shiftune._wording import listed
-from shiftune.cli._console import note
+from shiftune.cli._console import note, shell_command
 from shiftune.cli._options import TuneOptions
 from shiftune.errors import ProblemError, StorageError
 from shiftune.models import load_model, save_model
@@ -100,7 +99,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 def command_line() -> str:
     """Return the command line of this process, which the files name."""
-    return shlex.join(["shiftune", *sys.argv[1:]])
+    return shell_command(*sys.argv[1:])
 
 
 # Names that Windows keeps for devices, and those that other sites may have.
@@ -134,7 +133,7 @@ class ResultFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = self.study = path
-        above = path.absolute().parent
+        above = path.resolve().parent
         if above.name == SITES and not (path / SETTINGS).exists():
             self.study = above.parent if (above.parent / SETTINGS).exists() else path
         self.journal = self.study / JOURNAL
@@ -151,7 +150,7 @@ class ResultFolder:
         names = folder_names(targets)
         if self.study == self.path:
             return {site: ResultFolder(self.path / SITES / name) for site, name in names.items()}
-        return {site: self for site, name in names.items() if name == self.path.absolute().name}
+        return {site: self for site, name in names.items() if name == self.path.resolve().name}
 
     @property
     def last_command(self) -> str:
@@ -242,7 +241,7 @@ class ResultFolder:
     def model(self) -> TableModel:
         """Load the model that predicts: the last update of the result, if there is one."""
         updates, path = self.updates, self.path / self.completed()["model_file"]
-        mark, again = updates.fingerprint, f"shiftune report {self.path} writes it again"
+        mark, again = updates.fingerprint, f"{shell_command('report', self.path)} writes it again"
         if updates.finished:
             last = updates.record(max(updates.finished))
             state = updates.state(last["number"])
@@ -252,7 +251,7 @@ class ResultFolder:
             else:
                 note(
                     f"the updates in {self.path} are of an earlier model and are not used; update "
-                    f"this one: shiftune update {self.path} {state / LABELS}"
+                    f"this one: {shell_command('update', self.path, state / LABELS)}"
                 )
         if path.suffix == PICKLED:
             raise StorageError(

@@ -29,7 +29,7 @@ from shiftune.cli._folder import (
     with_identifiers,
     writing_to,
 )
-from shiftune.columns._column import as_text
+from shiftune.columns._column import as_text, spelled_like
 from shiftune.columns._columns import NewRows
 from shiftune.errors import DataError, MissingPackageError, SettingsError
 from shiftune.predictor._ensemble import TableModel, prediction_columns
@@ -113,8 +113,10 @@ class SiteModels:
 
     def __init__(self, folder: ResultFolder, source: TableFile) -> None:
         self.folder, self.sites, self.common = folder, folder.sites(), folder.model()
+        self.sources = {each["name"] for each in folder.completed()["sites"]}
         self.column: str | None = None
         self._loaded: dict[str, TableModel] = {}
+        self._respelled: dict[str, str] = {}
         if len(self.sites) > 1:
             self.column = folder.options().files.site_column
             if self.column not in source.names:
@@ -125,13 +127,14 @@ class SiteModels:
                 )
 
     def names(self, part: pd.DataFrame) -> pd.Series:
-        """Return the site of every row."""
+        """Return the site of every row; spreadsheets may have rewritten 021 as 21 or 21.0."""
         if self.column is None:
             return pd.Series("", part.index, dtype=object)
         names = as_text(part[self.column]).replace("", None)
         if missing := int(names.isna().sum()):
             raise DataError(f"{count(missing, 'row')} of the table have no site in {self.column!r}")
-        return names
+        self._respelled |= (same := spelled_like({*self.sites, *self.sources}, names.unique()))
+        return names.map(lambda name: same.get(name, name))
 
     def of(self, site: str) -> TableModel:
         """Return the model of a site."""
@@ -153,15 +156,16 @@ class SiteModels:
 
         `read` are rows of these sites, as the models read them.
         """
-        sources = {each["name"] for each in self.folder.completed()["sites"]}
         new, drift, known = {}, [], []
         for site, rows in read.groupby(names):
             if self.column is None or (site in self.sites and self.of(site) is not self.common):
                 drift += [(site, about) for about in self.of(site).about_drift(rows)]
-            elif site in sources:
+            elif site in self.sources:
                 known.append(str(site))
             elif site not in self.sites:
                 new[str(site)] = rows
+        if same := [f"{name!r} is read as {own!r}" for name, own in self._respelled.items()]:
+            yield f"sites: {listed(same, MOST_SITES, quoted=False)}"
         if known:
             shown = listed(known, MOST_SITES, quoted=False)
             yield f"rows of sources are predicted as those of a new site: {shown}"

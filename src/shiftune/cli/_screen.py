@@ -29,7 +29,7 @@ from shiftune._wording import (
     shortened,
     updated_model,
 )
-from shiftune.cli._console import facts_grid, grid_of, screen, show_note
+from shiftune.cli._console import facts_grid, grid_of, screen, shell_command, show_note
 from shiftune.models import MODELS, spaces
 from shiftune.models._space import format_range, space_as_toml, space_entries
 from shiftune.problem import ShiftProblem
@@ -215,7 +215,7 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
         about = "" if step["about"] == "labels" else f" ({step['about']})"
         facts.append(("Next", f"{step['advice'].rstrip('.')}{about or '.'}"))
     if labels["worth"] and best["next_steps"][-1]["about"] == "labels":
-        how = f"Draw such rows with: shiftune label-plan {folder} --n 30"
+        how = f"Draw such rows with: {shell_command('label-plan', folder, '--n', 30)}"
         if labels["obstacle"]:
             how = "With labels in the table: --use-target-labels"
         facts[-1] = ("Next", f"{facts[-1][1]} {how}")
@@ -257,8 +257,8 @@ def show_targets(console: Console, best: Mapping[str, Any], folder: Path) -> Non
         words = f"each treated as if it were new: within the interval at {held} of {len(sources)}"
         facts.append(("Sources", words))
     if any((each["gain_30"] or 0) > 0 for each in targets):
-        draw = f"shiftune label-plan {folder} --n 200 draws rows to label, where they help most"
-        facts.append(("Next", draw))
+        draw = shell_command("label-plan", folder, "--budget", 200)
+        facts.append(("Next", f"{draw} draws rows to label, where they help most"))
     console.print()
     console.print(facts_grid(*facts))
     if (n := sum(each["folder"] is not None for each in targets)) < len(targets):
@@ -344,12 +344,13 @@ def show_updates(
     folder: Path,
     states: Mapping[Path, Mapping[str, Any]],
     unfinished: Sequence[int],
+    *,
+    several: bool = False,
 ) -> None:
-    """Show all updates of a folder in a table; their own folders name them."""
+    """Show all updates of a folder, maybe of several targets; their own folders name them."""
     if not states:
-        console.print(
-            f"{folder} has no updates; shiftune label-plan {folder} --n 30 draws rows to label"
-        )
+        draw = shell_command("label-plan", folder, *(["--budget", 200] if several else ["--n", 30]))
+        console.print(f"{folder} has no updates; {draw} draws rows to label")
     else:
         last = {state["target"]: path for path, state in states.items()}
         loss = loss_in_words(states[max(last.values())]["loss"])
@@ -371,8 +372,8 @@ def show_updates(
                 show_note(
                     console,
                     f"the search in {folder} has gone on since: update {path.name} is of an "
-                    f"earlier model; for the present one: shiftune update {folder} "
-                    f"{path / 'labels.csv'}",
+                    "earlier model; for the present one: "
+                    f"{shell_command('update', folder, path / 'labels.csv')}",
                 )
     for each in unfinished:
         show_note(console, f"update {each} was not finished; the next update replaces it")

@@ -31,7 +31,7 @@ from shiftune._wording import (
     with_interval,
 )
 from shiftune.checks import Trust
-from shiftune.cli._console import notes_for_warnings, screen
+from shiftune.cli._console import notes_for_warnings, screen, shell_command
 from shiftune.cli._folder import (
     BEST,
     CARD,
@@ -211,7 +211,7 @@ def _default_folder(options: TuneOptions) -> Path:
 def _searched(job: TuneJob, folder: ResultFolder, new: bool) -> dict[str, Any] | None:
     """Run the trials and write the result; None if other processes will write it."""
     if not folder.can_report():
-        typer.echo(f"{NO_REPORT}; then: shiftune report {folder.path}", err=True)
+        typer.echo(f"{NO_REPORT}; then: {shell_command('report', folder.path)}", err=True)
     with notes_for_warnings():
         if job.options.join:
             return _searched_together(job, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -18,7 +17,7 @@ from pandas.api import types
 
 from shiftune._files import atomic_write
 from shiftune._wording import alike, count, listed, number, shortened
-from shiftune.cli._console import note, notes_for_warnings, screen, show_note
+from shiftune.cli._console import note, notes_for_warnings, screen, shell_command, show_note
 from shiftune.cli._folder import (
     LABELS,
     ROW,
@@ -99,7 +98,7 @@ def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> 
         )
         return
     console.print(f"{written} Fill in {job.options.label!r}, then run:")
-    typer.echo(f"  {shlex.join(['shiftune', 'update', str(path), str(out)])}")
+    typer.echo(f"  {shell_command('update', path, out)}")
 
 
 def _unlabelled_rows(folder: ResultFolder, job: TuneJob) -> dict[str, NDArray[np.intp]]:
@@ -152,7 +151,7 @@ def list_updates(path: Path, as_json: bool) -> None:
         found = {"updates": list(states.values()), "unfinished": unfinished}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        show_updates(screen(), path, states, unfinished)
+        show_updates(screen(), path, states, unfinished, several=len(sites) > 1)
 
 
 def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
@@ -259,7 +258,8 @@ def _check_members(
     ):
         raise StorageError(
             f"the model in {folder.path} is not the one of its trials: with the packages installed "
-            f"now, shiftune chooses other models; shiftune report {folder.study} writes it again"
+            "now, shiftune chooses other models; "
+            f"{shell_command('report', folder.study)} writes it again"
         )
 
 

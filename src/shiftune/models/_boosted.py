@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-# Parameters of the models that are not parameters of the trees.
-_OWN = ("class_weight", "importance_type", "n_estimators")
-
 
 class _Boosted(lightgbm.LGBMModel):
     """Trees, grown and asked for predictions through LightGBM's own interface.
@@ -21,17 +18,20 @@ class _Boosted(lightgbm.LGBMModel):
     of the time of a fit (`benchmarks/results/boosted.md`); the predictions are the same.
     """
 
-    def _grow(self, X: Any, y: Any, weights: Any, objective: dict[str, Any]) -> Self:
-        own = {n: v for n, v in self.get_params().items() if v is not None and n not in _OWN}
-        params = objective | own
-        rows = lightgbm.Dataset(np.asarray(X), y, weight=weights, params=params)
-        self.trees_ = lightgbm.train(params, rows, self.n_estimators, keep_training_booster=True)
-        self.fitted_ = True  # which LightGBM's models tell scikit-learn
+    def _grow(self, X: Any, y: Any, weights: Any) -> Self:
+        X, params = np.asarray(X), self._process_params(stage="fit")
+        rows = lightgbm.Dataset(X, y, weight=weights, params=params)
+        grown = lightgbm.train(params, rows, self.n_estimators, keep_training_booster=True)
+        # What LightGBM's own `fit` sets, for `feature_importances_`, plots and SHAP.
+        self._Booster = grown.free_dataset()
+        self._n_features = self._n_features_in = X.shape[1]
+        self._best_iteration, self._best_score = grown.best_iteration, grown.best_score
+        self.fitted_ = True
         return self
 
     def _grown(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        return np.asarray(self.trees_.predict(np.asarray(X), num_threads=1))
+        return np.asarray(self._Booster.predict(np.asarray(X), num_threads=1))
 
 
 class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):
@@ -39,7 +39,7 @@ class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Grow the trees."""
-        return self._grow(X, np.asarray(y), sample_weight, {"objective": "regression"})
+        return self._grow(X, np.asarray(y), sample_weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:  # type: ignore[override]
         """Predict values."""
@@ -49,19 +49,15 @@ class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):
 class BoostedClassifier(_Boosted, lightgbm.LGBMClassifier):
     """LightGBM for classes; parameters as of `lightgbm.LGBMClassifier`."""
 
-    classes_: Any = None  # a property of the parent
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Grow the trees."""
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._classes, codes = np.unique(y, return_inverse=True)
+        self._n_classes = len(self._classes)
         if self.class_weight is not None:
             balance = compute_sample_weight(self.class_weight, y)
             sample_weight = balance if sample_weight is None else balance * sample_weight
-        classes = len(self.classes_)
-        objective: dict[str, Any] = {"objective": "binary"}
-        if classes > 2:
-            objective = {"objective": "multiclass", "num_class": classes}
-        return self._grow(X, codes, sample_weight, objective)
+        self._objective = self.objective  # None is decided by the number of classes
+        return self._grow(X, codes, sample_weight)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # type: ignore[override]
         """Predict probabilities of shape (n, C), in the order of `classes_`."""

@@ -193,7 +193,11 @@ def _check_support_vectors(model: Any) -> None:
     classes, total = (2, counts[0]) if isinstance(model, SVR) else (len(counts), counts.sum())
     pairs = classes * (classes - 1) // 2
     n = len(model.support_)
-    same = vectors.shape == (n, model.n_features_in_) and total == n and counts.min() >= 0
+    if model.kernel == "precomputed":  # columns of the kernel stand for vectors, which are not kept
+        same = isinstance(vectors, np.ndarray) and _within(model.support_, 0, model.shape_fit_[0])
+    else:
+        same = vectors.shape == (n, model.n_features_in_)
+    same = same and total == n and counts.min() >= 0
     same = same and model._dual_coef_.shape == (classes - 1, n) and len(counts) == classes >= 2
     same = same and len(model._intercept_) == pairs
     same = same and {len(model._probA), len(model._probB)} <= {0, pairs}

@@ -622,7 +622,9 @@ def _encoding_and_lines(path: Path) -> tuple[str, int]:
     encoding, n_lines, unpacked = "utf-8-sig", 1, 0
     with get_handle(path, "rb", compression="infer", is_text=False) as opened:
         decoder: Any = None
-        while block := opened.handle.read(2**20):
+        more = True
+        while more:
+            more = bool(block := opened.handle.read(2**20))
             unpacked += len(block)
             _check_unpacked(path, unpacked)
             if decoder is None:
@@ -631,7 +633,7 @@ def _encoding_and_lines(path: Path) -> tuple[str, int]:
                 decoder = codecs.getincrementaldecoder(encoding)()
             n_lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
             try:
-                decoder.decode(block)
+                decoder.decode(block, final=not more)  # which may end within a character
             except UnicodeDecodeError:
                 encoding = "cp1252"
                 decoder = codecs.getincrementaldecoder("latin-1")()
@@ -665,7 +667,7 @@ def _check_unpacked(path: Path, unpacked: int) -> None:
         return
     given = os.environ.get(_UNPACKED_GIB, "")
     most = float(pd.to_numeric(given, errors="coerce")) if given else 0.0
-    if not most >= 0:
+    if given and not most > 0:
         raise SettingsError(f"{_UNPACKED_GIB} must be a number above 0, got {given!r}")
     files = [path, *(path.rglob("*") if path.is_dir() else ())]
     if unpacked > max(_TIMES * sum(file.stat().st_size for file in files), most * 2**30):

@@ -287,7 +287,7 @@ class TrialHistory:
         if len(settled) == len(inside):  # no conditional parameters, as far as can be seen
             settled += proposed
         variances = np.array([reported_variance(trial) for trial in seen], dtype=np.float64)
-        y, variances, _, _ = standardise(tame(y, variances, stopped), variances)
+        y, variances = standardise(tame(y, variances, stopped), variances)
         return cls(
             rows=cube.encode([trial.params for trial in seen]),
             y=y,
@@ -396,18 +396,18 @@ def tame(y: Array, variances: Array, stopped: NDArray[np.bool_]) -> Array:
     return np.minimum(y, median + (median - best) + 2.0 * sd)
 
 
-def standardise(y: Array, variances: Array) -> tuple[Array, Array, float, float]:
-    """``(y - m) / s``, ``variances / s^2``, m and s: precision-weighted mean and spread.
+def standardise(y: Array, variances: Array) -> tuple[Array, Array]:
+    """``(y - m) / s`` and ``variances / s^2``, of precision-weighted mean m and spread s.
 
     The weights are ``1 / (s^2 + variance)``, found in two rounds from the unweighted s: a very
     uncertain value moves neither m nor s. Without variances, m and s are the usual ones.
 
-    >>> y, v, m, s = standardise(np.array([1.0, 3.0]), np.array([0.0, 0.0]))
-    >>> y.tolist(), m, s
-    ([-1.0, 1.0], 2.0, 1.0)
+    >>> y, v = standardise(np.array([1.0, 5.0]), np.array([4.0, 4.0]))
+    >>> y.tolist(), v.tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
     """
     if not len(y):
-        return y, variances, 0.0, 1.0
+        return y, variances
     centre = np.median(y)
     unit = np.abs(y - centre).max() or 1.0
     z = (y - centre) / unit
@@ -420,5 +420,4 @@ def standardise(y: Array, variances: Array) -> tuple[Array, Array, float, float]
         mean = w @ z
         spread = w @ np.square(z - mean)
     scale = np.sqrt(spread) if spread > 1e-18 else 1.0
-    known = np.minimum(v / scale**2, LARGEST_VARIANCE)
-    return (z - mean) / scale, known, float(centre + unit * mean), float(unit * scale)
+    return (z - mean) / scale, np.minimum(v / scale**2, LARGEST_VARIANCE)
