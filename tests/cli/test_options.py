@@ -119,7 +119,7 @@ def test_a_time_limit(visits, tune, folder, run):
     """The first trial is always run; the verdict says it; the same command continues."""
     visits.to_csv("visits.csv", index=False)
     printed = tune("visits.csv", "--out", "run", "--timeout", 1e-9, trials=5).output
-    assert "--timeout: 1 of 5 trials; the same command continues" in printed
+    assert "--timeout: 1 of 5 trials; rerun the command to continue" in printed
     best = json.loads((folder / "run" / "best.json").read_text())
     assert (best["trials"]["finished"], best["trials"]["asked"]) == (1, 5)
     assert "only 1 of 5 trials finished" in best["verdict"]["reason"]

@@ -551,7 +551,7 @@ def test_labels_that_tune_had(wards_run, run):
     tune("cost", "ridge", "--use-target-labels", table="few.csv", out="few")
     give(range(80, 90))
     output = flat(run("update", "few", "labels.csv", code=2))
-    assert "all labels of labels.csv are those that tune has used" in output
+    assert "tune has already used all labels of labels.csv" in output
     give(range(85, 100))
     output = flat(run("update", "few", "labels.csv"))
     assert "Labels of C 20, 10 of them used in tune" in output

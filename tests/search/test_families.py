@@ -186,7 +186,7 @@ class TestNames:
             (["ridge", "kernel", "ridge"], None, "'ridge' is given twice"),
             ([], None, "must be a scikit-learn model"),
             (["ridge", "kernel"], ALPHA, "mapping from names"),
-            ("auto", ALPHA, "stands for several"),
+            ("auto", ALPHA, "'auto' searches several"),
             ("logistic", None, "for classification, not for regression"),
             (Ridge(), None, "needs a search space"),
             ("ridge", {"alhpa": ALPHA["alpha"]}, "'ridge'.*did you mean 'alpha'"),

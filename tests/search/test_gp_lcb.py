@@ -241,7 +241,7 @@ def test_fit_finds_the_relevant_parameter_and_the_noise() -> None:
 def acquisition_problem() -> tuple[Posterior, UnitCube, np.ndarray[Any, Any]]:
     cube = UnitCube(SQUARE)
     rows = cube.sample(np.random.default_rng(3), 8)
-    y, v = standardise(np.array([bowl(cube.decode(row)) for row in rows]), np.zeros(8))
+    y, v, _, _ = standardise(np.array([bowl(cube.decode(row)) for row in rows]), np.zeros(8))
     h = fit(rows, y, v, cube.groups)
     return Posterior(rows, y, v, cube.groups, h), cube, rows
 
@@ -352,7 +352,7 @@ def test_a_trial_with_a_huge_variance_is_hardly_believed() -> None:
 
 
 def test_variances_are_on_the_scale_of_the_values() -> None:
-    y, v = standardise(np.array([0.0, 10.0, 20.0]), np.full(3, 4.0))
+    y, v, _, _ = standardise(np.array([0.0, 10.0, 20.0]), np.full(3, 4.0))
     np.testing.assert_allclose(v, 4.0 / np.var([0.0, 10.0, 20.0]), rtol=1e-6)
     np.testing.assert_allclose(y, np.array([-10.0, 0.0, 10.0]) / np.std([0.0, 10.0, 20.0]))
 

@@ -80,12 +80,12 @@ def begun_anew(journal):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (full, r"cannot be written \(No space left on device\); put this right and run the same"),
+        (full, r"cannot be written \(No space left on device\); fix this, then rerun"),
         (read_only, r"cannot be written \(Read-only file system\)"),
         (removed, r"cannot be written \(No such file or directory\)"),
         (deleted, r"cannot be written \(No such file or directory\)"),
-        (cut, "was cut or replaced by another program.*run the same again"),
-        (begun_anew, "was cut or replaced by another program.*run the same again"),
+        (cut, "was cut or replaced by another program.*rerun to continue"),
+        (begun_anew, "was cut or replaced by another program.*rerun to continue"),
     ],
 )
 def test_a_fault_while_a_search_is_running(journal, monkeypatch, whole, fault, message, at):

@@ -202,8 +202,8 @@ def predict(
         float | None,
         option(
             "LEVEL",
-            "Add an interval (or, for classes, a set of them) that has the true value at a new "
-            "site with this probability, such as 0.9.",
+            "Add a prediction interval (for classes: a prediction set) that contains the true "
+            "value at a new site with this probability, such as 0.9.",
         ),
     ] = None,
     strict: Annotated[
@@ -217,7 +217,7 @@ def predict(
     safe_csv: SafeCsv = True,
     overwrite: Overwrite = False,
 ) -> None:
-    """Predict the rows of another table with the model of a result.
+    """Predict new rows with a tuned model.
 
     For example:
 
@@ -226,9 +226,9 @@ def predict(
 
     The table needs the columns that the model reads, in any order. Each line has the identifiers of
     the row, its position in the table counted from 0, the prediction, and for classes their
-    probabilities. If [bold]shiftune update[/] has updated the model, the last update predicts. With
-    several targets, the table names the site of each row, whose model predicts it; what to expect
-    at a site that is new goes to standard error.
+    probabilities. The latest update of the model is used, if there is one. With several targets,
+    the table names the site of each row, whose model predicts it; what to expect at a site that is
+    new goes to standard error.
 
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
@@ -280,10 +280,10 @@ def label_plan(
       shiftune update run run-labels.csv
       shiftune label-plan run --budget 200    # divided among several targets
 
-    Of several targets, each has as many rows as lower the summed expected error most. The file has
-    the identifiers, the number of the row in the table, the columns that the model uses, and an
+    With several targets, rows are divided so that the summed expected error falls most. The file
+    has the identifiers, the number of the row in the table, the columns that the model uses, and an
     empty column for the label. Rows whose label was used before are not drawn. Rows may stay empty,
-    unless it is their label that makes them so.
+    but not because of what their label is.
     """
     from shiftune.cli import _update
 
@@ -317,7 +317,7 @@ def update(
     number of the row in the table, counted from 0, as in predictions.csv). Rows without a label are
     left out.
 
-    Of several targets, each that has labels in LABELS is updated, in DIR/sites/NAME.
+    With several targets, every target with labels in LABELS is updated, in DIR/sites/NAME.
     DIR/updates/1 receives [bold]update.json[/] (the estimated error without and with the
     labels, and whether they agree with the first estimate), [bold]predictions.csv[/], the model
     and all labels so far. The next update uses these as well, and is DIR/updates/2. Other files

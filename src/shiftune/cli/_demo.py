@@ -68,13 +68,13 @@ def demo(trials: int, seed: int, jobs: int, report: Path, overwrite: bool) -> No
     console.print(
         f"\n2. Boosted trees tuned for {TARGET}, {count(trials, 'trial')} per risk estimator\n"
     )
-    found = []
-    for answer in answers(problem, trials=trials, seed=seed, jobs=jobs):
-        found.append(answer)
-        console.print(f"{answer.method}: best trial {answer.search.best_index_}")
+    results = []
+    for result in answers(problem, trials=trials, seed=seed, jobs=jobs):
+        results.append(result)
+        console.print(f"{result.method}: best trial {result.search.best_index_}")
     console.print("\n3. Estimated and true error of each choice")
-    _show_answers(console, found)
-    (default,) = [answer for answer in found if answer.method == "adjusted"]
+    _show_answers(console, results)
+    (default,) = [result for result in results if result.method == "adjusted"]
     if not ResultFolder.can_report():
         typer.echo(NO_REPORT, err=True)
         return

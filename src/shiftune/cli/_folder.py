@@ -52,15 +52,15 @@ def read_json(path: Path, advice: str = "give another folder") -> dict[str, Any]
     if not path.exists():
         raise StorageError(f"{path.parent} holds no result of shiftune tune (no {path.name})")
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} cannot be read ({error}); {advice}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise StorageError(f"{path} is damaged; {advice}")
-    check_format(found.get("format"), RESULT_FORMAT, str(path))
-    if found.pop(CHECKSUM, None) != _checksum(found):
+    check_format(content.get("format"), RESULT_FORMAT, str(path))
+    if content.pop(CHECKSUM, None) != _checksum(content):
         raise StorageError(f"{path} is damaged or was edited; {advice}")
-    return found
+    return content
 
 
 def fingerprint(best: Mapping[str, Any] | None) -> str:
@@ -115,13 +115,13 @@ def folder_names(sites: Sequence[str]) -> dict[str, str]:
     """
     plain = {site: re.sub(r"[^\w.-]+", "_", site)[:_LONGEST_NAME].strip("._-") for site in sites}
     alike = Counter(name.casefold() for name in plain.values())  # one folder on some systems
-    found = {}
+    names = {}
     for site, name in plain.items():
         if name != site or alike[name.casefold()] > 1 or _ODD_NAME.fullmatch(name):
             digest = hashlib.sha256(site.encode(errors="surrogatepass")).hexdigest()[:8]
             name = f"site-{name}-{digest}"
-        found[site] = name
-    return found
+        names[site] = name
+    return names
 
 
 class ResultFolder:
@@ -306,8 +306,8 @@ class Updates:
 
     def record(self, number: int) -> dict[str, Any]:
         """Return the content of `UPDATE`; `current` is whether it updates the present model."""
-        found = read_json(self.state(number) / UPDATE)
-        return found | {"current": found["of_result"] == self.fingerprint}
+        content = read_json(self.state(number) / UPDATE)
+        return content | {"current": content["of_result"] == self.fingerprint}
 
     @property
     def states(self) -> dict[Path, dict[str, Any]]:
@@ -347,15 +347,15 @@ class Updates:
 ROW = "row"
 
 
-def with_identifiers(identifiers: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+def with_identifiers(identifiers: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
     """Prepend identifier columns, renaming prediction columns on a clash."""
-    free = {name: free_name(name, identifiers.columns) for name in map(str, found)}
+    free = {name: free_name(name, identifiers.columns) for name in map(str, predictions)}
     if ours := [other for name, other in free.items() if name != other]:
         note(
             "identifiers have names of columns that shiftune writes to the predictions; these are "
             f"called {listed(ours)} there"
         )
-    return pd.concat([identifiers, found.rename(columns=free)], axis=1)
+    return pd.concat([identifiers, predictions.rename(columns=free)], axis=1)
 
 
 def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
@@ -381,7 +381,7 @@ def safe_text(value: Any) -> Any:
 
 def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
     """Escape texts and column names that a spreadsheet would run; a note names what changed."""
-    found = frame.copy()
+    escaped = frame.copy()
     changed = []
     for at, name in enumerate(frame.columns):
         column = frame.iloc[:, at]
@@ -389,7 +389,7 @@ def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
             values = column.tolist()
             safe = [safe_text(value) for value in values]
             if any(now is not value for now, value in zip(safe, values, strict=True)):
-                found.isetitem(at, safe)
+                escaped.isetitem(at, safe)
                 changed.append(str(name))
     names = [safe_text(name) for name in frame.columns]
     changed += [str(name) for name, safe in zip(frame.columns, names, strict=True) if name != safe]
@@ -398,5 +398,5 @@ def safe_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
             f"text in {listed(dict.fromkeys(changed))} begins like a formula of a spreadsheet and "
             "is written with ' before it; --no-safe-csv writes it as it is"
         )
-    found.columns = pd.Index(names, name=frame.columns.name)
-    return found
+    escaped.columns = pd.Index(names, name=frame.columns.name)
+    return escaped

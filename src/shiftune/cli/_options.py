@@ -66,14 +66,14 @@ def checked_option(
 
     def checked(value: Any) -> Any:
         several = value if isinstance(value, list) else [value]
-        for each in several:
-            if isinstance(check, OneOf) and isinstance(each, str) and "," in each:
-                names = [name.strip() for name in each.split(",")]
+        for entry in several:
+            if isinstance(check, OneOf) and isinstance(entry, str) and "," in entry:
+                names = [name.strip() for name in entry.split(",")]
                 if set(names) <= set(check.choices):
                     repeated = " ".join(f"{flag} {name}" for name in names)
                     raise SettingsError(f"{flag} takes one name at a time; repeat it: {repeated}")
             if check is not None:
-                check(each, flag)
+                check(entry, flag)
         check_different(several, flag.removeprefix("--"))
         return value
 
@@ -89,29 +89,29 @@ def search_option(name: str) -> Any:
         text += " Can be repeated."
     flags = [shell.flag, *filter(None, [shell.short])]
     check = of_search.metadata["check"]
-    found = checked_option(check, shell.metavar, text, shell.panel, *flags)
+    info = checked_option(check, shell.metavar, text, shell.panel, *flags)
     if dict in [get_origin(each) for each in get_args(shell.kind)]:
-        found.parser = _space_entries
-    return found
+        info.parser = _space_entries
+    return info
 
 
 def _with_search_options() -> type:
     """Return a dataclass of all options of a search that the command line has."""
-    found = []
+    entries = []
     for name, (of_search, shell) in in_shell().items():
         several = get_origin(shell.kind) is list
         default = field(default_factory=list) if several else field(default=of_search.default)
         marks = (search_option(name), of_search.metadata["role"])
         hint: Any = Annotated[(shell.kind, *marks)]
-        found.append((name, hint, default))
-    return make_dataclass("SearchFlags", found, frozen=True, kw_only=True)
+        entries.append((name, hint, default))
+    return make_dataclass("SearchFlags", entries, frozen=True, kw_only=True)
 
 
-def _space_entries(given: str | dict[str, Any]) -> dict[str, Any]:
+def _space_entries(value: str | dict[str, Any]) -> dict[str, Any]:
     """Read a file; the command line has its path, a settings file may have its entries."""
     from shiftune.models._space import read_entries
 
-    return given if isinstance(given, dict) else read_entries(Path(given))
+    return value if isinstance(value, dict) else read_entries(Path(value))
 
 
 # ---------------------------------------------------------------- options as fields
@@ -152,8 +152,8 @@ class Declared:
         info = self._mark(OptionInfo | ArgumentInfo)
         # In an annotation, Typer takes the first flag for the default.
         flags = map(str, (info.default, *(info.param_decls or ())))
-        found = next((flag for flag in flags if flag.startswith("--")), f"--{self.name}")
-        return found.split("/")[0].removeprefix("--").replace("_", "-")
+        first = next((flag for flag in flags if flag.startswith("--")), f"--{self.name}")
+        return first.split("/")[0].removeprefix("--").replace("_", "-")
 
     @property
     def role(self) -> Role:
@@ -184,13 +184,13 @@ def _declared(options: type) -> list[Declared]:
     hints = get_type_hints(options, include_extras=True)
     return [
         Declared(
-            each.name,
-            Annotated[(hints[each.name], *each.metadata["marks"])]
-            if "marks" in each.metadata
-            else hints[each.name],
-            each.default if each.default_factory is MISSING else each.default_factory(),
+            spec.name,
+            Annotated[(hints[spec.name], *spec.metadata["marks"])]
+            if "marks" in spec.metadata
+            else hints[spec.name],
+            spec.default if spec.default_factory is MISSING else spec.default_factory(),
         )
-        for each in fields(options)
+        for spec in fields(options)
     ]
 
 
@@ -226,8 +226,8 @@ def taking(
     ]
 
     def decorate(function: Callable[[Options], None]) -> Callable[..., None]:
-        def command(**given: Any) -> None:
-            function(options(**{k: value for k, value in given.items() if k not in more}))
+        def command(**values: Any) -> None:
+            function(options(**{k: value for k, value in values.items() if k not in more}))
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -357,21 +357,21 @@ class TableOptions:
         from shiftune.problem._table import TableSettings
 
         files = self.files
-        given = values_of(self, Role.DATA) | more
-        keep, drop = (given.get(o, False) for o in ("use_target_labels", "drop_unlabelled"))
+        values = values_of(self, Role.DATA) | more
+        keep, drop = (values.get(o, False) for o in ("use_target_labels", "drop_unlabelled"))
         settings = TableSettings(
             site=files.site_column,
             target=self.target if len(self.target) > 1 else files.target_name,
-            ids=given["identifiers"],
-            dates=given["date_format"],
-            missing=_missing_values(given["missing"]),
+            ids=values["identifiers"],
+            dates=values["date_format"],
+            missing=_missing_values(values["missing"]),
             target_labels="use" if keep else "hide",
             missing_labels="drop" if drop else "error",
             decimal=files.form.decimal,
             option=shell_option,
-            **{name: given[name] for name in _SAME_IN_PYTHON if name in given},
+            **{name: values[name] for name in _SAME_IN_PYTHON if name in values},
         )
-        sampled = read_sampled(files, settings, given["most_rows"], seed)
+        sampled = read_sampled(files, settings, values["most_rows"], seed)
         table = sampled.table.rename(columns=str)
         return ShiftProblem.of_table(table, settings, files.notes, sampled=sampled, warn=False)
 
@@ -393,13 +393,13 @@ def shell_option(name: str, value: str) -> str:
 
 def _missing_values(entries: Sequence[str]) -> dict[str, list[str]]:
     """Read entries of the form COLUMN=VALUE."""
-    found: dict[str, list[str]] = {}
+    codes: dict[str, list[str]] = {}
     for entry in entries:
         name, sign, text = entry.rpartition("=")
         if not sign or not text.strip():
             raise SettingsError(f"--missing needs COLUMN=VALUE, such as age=999, got {entry!r}")
-        found.setdefault(name, []).append(text.strip())
-    return found
+        codes.setdefault(name, []).append(text.strip())
+    return codes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,7 +437,7 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
         bool,
         flag(
             "--use-target-labels",
-            "Also evaluate and train with the labels that rows of the target have.",
+            "Also train and evaluate on the labelled rows of the target.",
             READING,
         ),
         Role.DATA,
@@ -447,20 +447,20 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of `ShiftSearch`; those that name files or models are not made."""
-        given = {each.name: getattr(self, name) for name, (each, _) in in_shell().items()}
-        return {name: None if value == [] else value for name, value in given.items()}
+        values = {each.name: getattr(self, name) for name, (each, _) in in_shell().items()}
+        return {name: None if value == [] else value for name, value in values.items()}
 
     # ---------------------------------------------------------------- as they are saved
 
     def saved(self) -> dict[str, Any]:
         """Return the settings as JSON holds them."""
-        found = values_of(self, *SAVED)
-        return {k: sorted(v) if isinstance(v, list) else v for k, v in found.items()}
+        values = values_of(self, *SAVED)
+        return {k: sorted(v) if isinstance(v, list) else v for k, v in values.items()}
 
     def saved_files(self) -> dict[str, str]:
         """Return the paths of the files that are read."""
-        given = values_of(self, Role.FILE).items()
-        return {name: str(path.resolve()) for name, path in given if path is not None}
+        paths = values_of(self, Role.FILE).items()
+        return {name: str(path.resolve()) for name, path in paths if path is not None}
 
     def of_result(self) -> dict[str, Any]:
         """Return the saved settings of what is made of the trials."""
@@ -477,9 +477,9 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
 
         Settings that did not exist yet when the folder was written have their defaults.
         """
-        known = {each.name for each in declared(cls) if each.role in SAVED}
+        names = {each.name for each in declared(cls) if each.role in SAVED}
         required = {each.name for each in declared(cls) if each.default is MISSING} - {"data"}
-        if not required <= saved.keys() <= known:
+        if not required <= saved.keys() <= names:
             raise StorageError(
                 f"{where} is damaged or was written by another version of shiftune; choose "
                 "another place"
@@ -502,8 +502,8 @@ def settings_option(options: type) -> Any:
         return path
 
     text = "TOML file with options, such as label = 'ill'; command-line options take precedence."
-    found = option("FILE", text, None, "--settings", callback=use, is_eager=True)
-    return Annotated[Path | None, found]
+    info = option("FILE", text, None, "--settings", callback=use, is_eager=True)
+    return Annotated[Path | None, info]
 
 
 def read_settings(path: Path, options: type) -> dict[str, Any]:
@@ -514,16 +514,16 @@ def read_settings(path: Path, options: type) -> dict[str, Any]:
         raise SettingsError(f"the settings {path} cannot be read ({error.strerror})") from error
     except ValueError as error:  # invalid TOML or UTF-8
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
-    known = {each.key: each for each in declared(TuneOptions)}
+    by_key = {each.key: each for each in declared(TuneOptions)}
     names = {each.name for each in fields(options)}
-    found = {}
+    values = {}
     for key, value in entries.items():
-        option = known.get(key.replace("_", "-"))
+        option = by_key.get(key.replace("_", "-"))
         if option is None:
-            raise SettingsError(f"{path} has the unknown option {key!r}; {hint(key, known)}")
+            raise SettingsError(f"{path} has the unknown option {key!r}; {hint(key, by_key)}")
         if option.name in names:
-            found[option.name] = _checked(value, option, path)
-    return found
+            values[option.name] = _checked(value, option, path)
+    return values
 
 
 def _checked(value: Any, option: Declared, path: Path) -> Any:
@@ -539,6 +539,6 @@ def _checked(value: Any, option: Declared, path: Path) -> Any:
 def settings_text(options: TuneOptions) -> str:
     """Return the text of a file with what another run needs to give the same result."""
     values = {**options.saved_files(), **options.saved(), **values_of(options, Role.TRIALS)}
-    given = {each.key: values.get(each.name) for each in declared(TuneOptions)}
-    lines = toml_lines({k: v for k, v in given.items() if v not in (None, [])})
+    entries = {each.key: values.get(each.name) for each in declared(TuneOptions)}
+    lines = toml_lines({k: v for k, v in entries.items() if v not in (None, [])})
     return f"# shiftune tune --settings THIS_FILE --out DIR repeats this run.\n{lines}\n"

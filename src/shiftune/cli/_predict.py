@@ -120,7 +120,7 @@ class SiteModels:
         if len(self.sites) > 1:
             self.column = folder.options().files.site_column
             if self.column not in source.names:
-                first = next(own.path for own in self.sites.values() if own.path.exists())
+                first = next(folder.path for folder in self.sites.values() if folder.path.exists())
                 raise DataError(
                     f"{source.path} has no column {self.column!r}, which names the site of each "
                     f"row; add it, or predict with the folder of one site, such as {first}"
@@ -139,8 +139,10 @@ class SiteModels:
     def of(self, site: str) -> TableModel:
         """Return the model of a site."""
         if site not in self._loaded:
-            own = self.sites.get(site)
-            self._loaded[site] = self.common if own is None or not own.best() else own.model()
+            site_dir = self.sites.get(site)
+            self._loaded[site] = (
+                self.common if site_dir is None or not site_dir.best() else site_dir.model()
+            )
         return self._loaded[site]
 
     def split(self, part: pd.DataFrame) -> Iterator[tuple[TableModel, NDArray[np.intp]]]:
@@ -201,11 +203,11 @@ def _compared(models: SiteModels, source: TableFile, strict: bool) -> NewRows:
         kept = np.flatnonzero(pd.Series(keys).groupby(names).rank() <= most)
         sample, keys = sample.iloc[kept], keys[kept]
     findings = rows.findings()
-    serious = [str(each) for each in findings if each.serious]
+    serious = [str(finding) for finding in findings if finding.serious]
     if strict and serious:
         raise DataError("; ".join(serious))
-    for each in findings:
-        note(str(each))
+    for finding in findings:
+        note(str(finding))
     if rows.rows:
         for about in models.about(models.names(sample), rows.read(sample)):
             note(about)
@@ -226,11 +228,11 @@ def _predicted(models: SiteModels, rows: NewRows, source: TableFile, level: floa
         read, of_models = rows.read(part), []
         for model, places in models.split(part):
             q = None if level is None else model.scores.quantile(level)
-            own = prediction_columns(model.predictor, read.iloc[places], q)
-            of_models.append(own.set_axis(part.index[places]))
-        found = pd.concat(of_models).loc[part.index] if len(of_models) > 1 else of_models[0]
-        found.insert(0, ROW, part.index)
-        yield with_identifiers(part[there], found)
+            of_model = prediction_columns(model.predictor, read.iloc[places], q)
+            of_models.append(of_model.set_axis(part.index[places]))
+        predictions = pd.concat(of_models).loc[part.index] if len(of_models) > 1 else of_models[0]
+        predictions.insert(0, ROW, part.index)
+        yield with_identifiers(part[there], predictions)
 
 
 # ---------------------------------------------------------------- files

@@ -150,15 +150,13 @@ def show_overlaps(console: Console, overlaps: Mapping[str, pd.DataFrame]) -> Non
 
 def show_models(name: str | None, as_json: bool) -> None:
     """Show the models and their search spaces, or the space of one model as a file."""
-    shown = [
-        (each, MODELS[each], getattr(spaces, each)()) for each in MODELS if name in (None, each)
-    ]
+    shown = [(key, MODELS[key], getattr(spaces, key)()) for key in MODELS if name in (None, key)]
     if as_json:
-        found = {
-            each: {"about": model.about, "tasks": model.tasks, "space": space_entries(space)}
-            for each, model, space in shown
+        content = {
+            key: {"about": model.about, "tasks": model.tasks, "space": space_entries(space)}
+            for key, model, space in shown
         }
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(content, indent=2))
         return
     if name is not None:
         ((_, model, space),) = shown
@@ -166,9 +164,9 @@ def show_models(name: str | None, as_json: bool) -> None:
         return
     console, grid = screen(), grid_of("model", "hyperparameter")
     grid.add_column("search range", ratio=1)
-    for each, model, space in shown:
+    for key, model, space in shown:
         only = "" if len(model.tasks) > 1 else f", {model.tasks[0]} only"
-        grid.add_row(each, Text(f"{model.about}{only}", style="italic"), "")
+        grid.add_row(key, Text(f"{model.about}{only}", style="italic"), "")
         for parameter, values in space.items():
             grid.add_row("", parameter, format_range(values))
     console.print(grid)
@@ -230,38 +228,38 @@ def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None
 
 def show_targets(console: Console, best: Mapping[str, Any], folder: Path) -> None:
     """Show a line per target, the most urgent first, and what to do next."""
-    targets = [each for each in best["targets"] if each["verdict"] is not None]
+    targets = [row for row in best["targets"] if row["verdict"] is not None]
     console.print()
     loss = loss_in_words(best["loss"])
     grid = grid_of("site", ">rows", f"expected {loss}", "verdict", ">30 labels")
     grid.add_column("special", style="dim", ratio=1)
     for column in grid.columns:
         column.no_wrap = True
-    for each in targets[:MOST_SITES]:
-        saved = "" if each["gain_30"] is None else f"{-each['gain_30']:+.2g}"
+    for row in targets[:MOST_SITES]:
+        saved = "" if row["gain_30"] is None else f"{-row['gain_30']:+.2g}"
         grid.add_row(
-            shortened(each["site"], max(12, console.width - 64)),
-            str(each["rows"]),
-            estimate_in_words(each | {"value": each["risk"]}),
-            Text(each["verdict"], style=COLOURS[each["level"]]),
+            shortened(row["site"], max(12, console.width - 64)),
+            str(row["rows"]),
+            estimate_in_words(row | {"value": row["risk"]}),
+            Text(row["verdict"], style=COLOURS[row["level"]]),
             saved,
-            each["special"],
+            row["special"],
         )
     console.print(grid)
     if (more := len(targets) - MOST_SITES) > 0:
         console.print(Text(f"and {more} more, in {folder / 'targets.csv'}", style="dim"))
     facts = [("Predicts", _predicts(best))]
-    sources = [each for each in best["targets"] if each["verdict"] is None]
+    sources = [row for row in best["targets"] if row["verdict"] is None]
     if sources:
-        held = sum(each["low"] <= each["truth"] <= each["high"] for each in sources)
+        held = sum(row["low"] <= row["truth"] <= row["high"] for row in sources)
         words = f"each treated as if it were new: within the interval at {held} of {len(sources)}"
         facts.append(("Sources", words))
-    if any((each["gain_30"] or 0) > 0 for each in targets):
+    if any((row["gain_30"] or 0) > 0 for row in targets):
         draw = shell_command("label-plan", folder, "--budget", 200)
         facts.append(("Next", f"{draw} draws rows to label, where they help most"))
     console.print()
     console.print(facts_grid(*facts))
-    if (n := sum(each["folder"] is not None for each in targets)) < len(targets):
+    if (n := sum(row["folder"] is not None for row in targets)) < len(targets):
         words = f"the {n} most urgent sites have a folder; the others are in targets.csv"
         show_note(console, f"{words} and predictions.csv, and have theirs once labels update them")
     there = [*(name for name in FILES if (folder / name).exists()), "targets.csv", "sites"]
@@ -375,5 +373,5 @@ def show_updates(
                     "earlier model; for the present one: "
                     f"{shell_command('update', folder, path / 'labels.csv')}",
                 )
-    for each in unfinished:
-        show_note(console, f"update {each} was not finished; the next update replaces it")
+    for n in unfinished:
+        show_note(console, f"update {n} was not finished; the next update replaces it")

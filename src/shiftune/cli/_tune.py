@@ -112,12 +112,12 @@ def diagnose(options: DiagnoseOptions) -> None:
             {"target": t.name, "target_rows": len(t), "sources": records(overlaps[t.name])}
             for t in problem.targets
         ]
-        found = {
+        content = {
             **(of_each[0] if len(of_each) == 1 else {"targets": of_each}),
             "columns": records(problem.columns.overview()),
             "notes": notes,
         }
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(content, indent=2))
         return
     console = screen()
     show_table(console, options.files, problem, notes, label=options.label)
@@ -162,16 +162,16 @@ def tune(options: TuneOptions) -> None:
         )
         best = _searched(job, folder, new)
     if best is None:
-        typer.echo(f"the time is over; other processes go on and write {folder.path}", err=True)
+        typer.echo(f"time limit reached; other processes will write {folder.path}", err=True)
         return
     if options.timeout is not None and best["trials"]["finished"] < options.trials:
         trials = f"{best['trials']['finished']} of {options.trials} trials"
-        typer.echo(f"--timeout: {trials}; the same command continues", err=True)
+        typer.echo(f"--timeout: {trials}; rerun the command to continue", err=True)
     if options.as_json:
         columns = records(job.problem.columns.overview())
         table = {"notes": _notes_on_table(job.problem), "columns": columns}
-        found = {"folder": str(folder.path), **best, **table}
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        content = {"folder": str(folder.path), **best, **table}
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     if "targets" in best:
         show_targets(console, best, folder.path)
@@ -333,12 +333,12 @@ def _notes_on_table(problem: ShiftProblem) -> list[str]:
 
 def _with_note(problem: ShiftProblem) -> ShiftProblem:
     """Note that not all rows of the target are predicted, if they were not all read."""
-    own, sample = problem.target, problem.sample
+    site, sample = problem.target, problem.sample
     if sample is None or all(sample.share_of(target.name) == 1 for target in problem.targets):
         return problem
     note = (
-        f"predictions.csv has the {len(own):,} rows of {own.name} that were read; shiftune predict "
-        "predicts all"
+        f"predictions.csv has the {len(site):,} rows of {site.name} that were read; shiftune "
+        "predict predicts all"
     )
     first, *others = problem.notes
     return replace(problem, notes=(first, note, *others))
@@ -379,9 +379,9 @@ def expected_at(folder: ResultFolder, sites: Mapping[str, pd.DataFrame]) -> Iter
         for site, X in sites.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", OverlapWarning)  # the verdict has it
-                found = job.search.at(X, name=site)
-                expected = with_interval(found.risk_.value, found.risk_.interval())
-                verdict = found.verdict_
+                search = job.search.at(X, name=site)
+                expected = with_interval(search.risk_.value, search.risk_.interval())
+                verdict = search.verdict_
             yield f"{site} is new; {loss} expected there: {expected}; {verdict}"
     except ProblemError as error:  # such as a table that was moved
         yield f"there is no estimate for new sites: {error}"
@@ -564,9 +564,9 @@ def predictions(
 
     Rows whose label the predictor has seen, a bool array of shape (n_T,), have a column if given.
     """
-    found = prediction_columns(predictor, pd.DataFrame(job.problem.target.X))
+    frame = prediction_columns(predictor, pd.DataFrame(job.problem.target.X))
     if labelled is not None:
-        found.insert(0, "label_used", labelled)
-    found.insert(0, ROW, job.problem.target.rows)
-    whole = with_identifiers(job.identifiers, found)
+        frame.insert(0, "label_used", labelled)
+    frame.insert(0, ROW, job.problem.target.rows)
+    whole = with_identifiers(job.identifiers, frame)
     return safe_for_spreadsheets(whole) if job.options.safe_csv else whole

@@ -61,7 +61,7 @@ Moved = Mapping[str, Path | None]
 def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> None:
     """Write a file with rows drawn at random among those without a label so far.
 
-    Of several targets, each has as many as `label_plan` gives it.
+    With several targets, `label_plan` divides the rows among them.
     """
     folder = ResultFolder(path)
     obstacle = folder.completed(folder.finished())["labels"]["obstacle"]
@@ -76,8 +76,8 @@ def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> 
         if len(left) == 1:
             counts = dict.fromkeys(left, n)
         else:
-            known = {site: len(rows) - len(left[site]) for site, rows in job.places.items()}
-            planned = label_plan(job.search.result_, n, known)["labels"]
+            labelled = {site: len(rows) - len(left[site]) for site, rows in job.places.items()}
+            planned = label_plan(job.search.result_, n, labelled)["labels"]
             counts = {str(site): int(m) for site, m in planned.items()}
         plan = _plan(job, left, counts, seed)
     with writing_to(out.parent, "give another file with --out"), atomic_write(out) as part:
@@ -103,14 +103,14 @@ def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> 
 
 def _unlabelled_rows(folder: ResultFolder, job: TuneJob) -> dict[str, NDArray[np.intp]]:
     """Return the rows of each target without a label so far, by their numbers in the table."""
-    found, target = {}, job.problem.target
-    for site, own in folder.sites().items():
+    unlabelled, target = {}, job.problem.target
+    for site, site_dir in folder.sites().items():
         places = job.places[site]
         left = ~job.problem.target_labelled[places]
-        if own.updates.finished:
-            left[list(_earlier_labels(own.updates, job.at(site)))] = False
-        found[site] = target.rows[places[left]]
-    return found
+        if site_dir.updates.finished:
+            left[list(_earlier_labels(site_dir.updates, job.at(site)))] = False
+        unlabelled[site] = target.rows[places[left]]
+    return unlabelled
 
 
 def _plan(
@@ -136,20 +136,20 @@ def _plan(
     )
     several = [job.options.files.site_column] * (len(left) > 1)
     names = [*several, *problem.identifiers]
-    found = job.options.files.as_written([*names, *problem.columns], drawn)
-    found.insert(len(names), _row_column(job), drawn)
-    return found.assign(**{job.options.label: ""})
+    plan = job.options.files.as_written([*names, *problem.columns], drawn)
+    plan.insert(len(names), _row_column(job), drawn)
+    return plan.assign(**{job.options.label: ""})
 
 
 def list_updates(path: Path, as_json: bool) -> None:
     """Show the updates of a result so far."""
     sites = ResultFolder(path).sites()  # an error where this is not the folder of a result
-    every = [own.updates for own in sites.values()]
+    every = [folder.updates for folder in sites.values()]
     states = {path: record for updates in every for path, record in updates.states.items()}
     unfinished = [number for updates in every for number in updates.unfinished]
     if as_json:
-        found = {"updates": list(states.values()), "unfinished": unfinished}
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        content = {"updates": list(states.values()), "unfinished": unfinished}
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         show_updates(screen(), path, states, unfinished, several=len(sites) > 1)
 
@@ -157,15 +157,15 @@ def list_updates(path: Path, as_json: bool) -> None:
 def update(path: Path, labels: Path, moved: Moved, as_json: bool) -> None:
     """Update the model of a result by the labels in a file, and by all earlier ones.
 
-    Of several targets, each that has labels in the file.
+    With several targets, every target with labels in the file is updated.
     """
     folder = ResultFolder(path)
     folder.settings()  # an error where this is not the folder of a result
     with notes_for_warnings(), only_search_of(folder.journal):
         states = _updated(folder, labels, moved)
     if as_json:
-        found = [{"folder": str(state), **record} for state, record in states.items()]
-        shown = found[0] if len(found) == 1 else {"updates": found}
+        records = [{"folder": str(state), **record} for state, record in states.items()]
+        shown = records[0] if len(records) == 1 else {"updates": records}
         typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     elif len(states) == 1:
         ((state, record),) = states.items()
@@ -179,40 +179,40 @@ def _updated(folder: ResultFolder, path: Path, moved: Moved) -> dict[Path, dict[
     if obstacle := folder.completed(folder.finished())["labels"]["obstacle"]:
         raise SettingsError(f"labels cannot update this predictor: {obstacle}")
     sites = folder.sites()
-    for own in sites.values():
-        if path.resolve().parent == own.updates.state(own.updates.next).resolve():
+    for site_dir in sites.values():
+        if path.resolve().parent == site_dir.updates.state(site_dir.updates.next).resolve():
             raise StorageError(f"{path} is in the folder that is written; move it elsewhere")
     job, states = reopened(folder, moved), {}
-    given = read_labels(path, job)
-    for site, own in sites.items():
+    latest = read_labels(path, job)
+    for site, site_dir in sites.items():
         places = {int(place): at for at, place in enumerate(job.places[site])}
-        labels = {places[place]: label for place, label in given.items() if place in places}
+        labels = {places[place]: label for place, label in latest.items() if place in places}
         if labels:
-            if not own.best():
-                write_site(own, job, site)
-            record = _updated_site(own, job.at(site), labels, path)
-            states[own.updates.state(record["number"])] = record
+            if not site_dir.best():
+                write_site(site_dir, job, site)
+            record = _updated_site(site_dir, job.at(site), labels, path)
+            states[site_dir.updates.state(record["number"])] = record
     return states
 
 
 def _updated_site(
-    folder: ResultFolder, job: TuneJob, given: dict[int, Any], path: Path
+    folder: ResultFolder, job: TuneJob, latest: dict[int, Any], path: Path
 ) -> dict[str, Any]:
     """Return the record of a new state, or of the last one if the labels are all in it."""
     best, updates = folder.completed(folder.finished()), folder.updates
     last = max(updates.finished, default=None)
     earlier = _earlier_labels(updates, job)
-    given = _without_known(given, job, path)
-    new = given.keys() - earlier.keys()
-    replaced = [each for each in given if given[each] != earlier.get(each, given[each])]
+    latest = _without_known(latest, job, path)
+    new = latest.keys() - earlier.keys()
+    replaced = [place for place in latest if latest[place] != earlier.get(place, latest[place])]
     if last is not None and not new and not replaced and updates.record(last)["current"]:
         note(f"update {last} has all labels of {path} already")
         return updates.record(last)
     if replaced:
         note(f"new labels replace those of {_rows_in_words(replaced, job)}")
-    for each in updates.unfinished:
-        note(f"{updates.state(each)} was not finished, and is written again")
-    labels = dict(sorted((earlier | given).items()))
+    for n in updates.unfinished:
+        note(f"{updates.state(n)} was not finished, and is written again")
+    labels = dict(sorted((earlier | latest).items()))
     problem = job.problem
     kind = float if problem.task == "regression" else problem.classes.dtype
     positions, y = np.array(list(labels)), np.array(list(labels.values()), dtype=kind)
@@ -263,23 +263,23 @@ def _check_members(
         )
 
 
-def _without_known(given: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
+def _without_known(latest: dict[int, Any], job: TuneJob, path: Path) -> dict[int, Any]:
     """Leave labels out that the search had; they must be the same."""
     few = job.problem.labelled_target
     if few is None:
-        return given
+        return latest
     had = dict(zip(few.rows.tolist(), few.labels.tolist(), strict=True))
     rows = job.problem.target.rows
-    for position, label in given.items():
+    for position, label in latest.items():
         before = had.get(int(rows[position]), label)
         if before != label:
             raise DataError(
                 f"row {rows[position]} has the label {str(label)!r} in {path}, and had "
                 f"{str(before)!r} in tune; correct the one, or correct the table and tune again"
             )
-    left = {place: label for place, label in given.items() if int(rows[place]) not in had}
+    left = {place: label for place, label in latest.items() if int(rows[place]) not in had}
     if not left:
-        raise DataError(f"all labels of {path} are those that tune has used; give others")
+        raise DataError(f"tune has already used all labels of {path}; add new ones")
     return left
 
 
@@ -291,23 +291,23 @@ def _compared(
     They agree if the 95 % interval of the difference contains 0; a single row, or rows of a single
     group, show nothing.
     """
-    found: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
+    comparison: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
     m = len(losses)
     risk = by_group(
         estimate([losses], method="naive"), [np.arange(m) if groups is None else groups]
     )
     if risk.block_counts[0] < 2:
-        return found | {"mean_loss": {"value": risk.value, "low": None, "high": None}}
-    own = Estimate(risk.value, risk.variance * m / (m - 1), risk.dof)
-    parts = np.array([first.variance, own.variance])
+        return comparison | {"mean_loss": {"value": risk.value, "low": None, "high": None}}
+    direct = Estimate(risk.value, risk.variance * m / (m - 1), risk.dof)
+    parts = np.array([first.variance, direct.variance])
     total = float(parts.sum())
     # Degrees of freedom of the difference, by Welch and Satterthwaite.
-    dof = total**2 / float(np.sum(parts**2 / [first.dof, own.dof])) if total > 0 else own.dof
-    about = estimate_record(own)
+    dof = total**2 / float(np.sum(parts**2 / [first.dof, direct.dof])) if total > 0 else direct.dof
+    about = estimate_record(direct)
     if first.nonnegative:
         about["low"] = max(about["low"], 0.0)
-    low, high = Estimate(own.value - first.value, total, dof).interval()
-    return found | {"mean_loss": about, "agrees": bool(low <= 0 <= high)}
+    low, high = Estimate(direct.value - first.value, total, dof).interval()
+    return comparison | {"mean_loss": about, "agrees": bool(low <= 0 <= high)}
 
 
 # ---------------------------------------------------------------- labels in a file
@@ -334,25 +334,25 @@ def read_labels(path: Path, job: TuneJob) -> dict[int, Any]:
             f"{path} has no column {label!r}, which is the label; "
             + (f"did you mean {near[0]!r}?" if near else "name the column of the labels like this")
         )
-    known = np.flatnonzero(table[label].notna())
-    if not len(known):
+    labelled = np.flatnonzero(table[label].notna())
+    if not len(labelled):
         raise DataError(f"no row of {path} has a label in {label!r}; fill some in")
-    names, keys, positions = _matched(path, table, known, job)
+    names, keys, positions = _matched(path, table, labelled, job)
     whats = [_named(names, key) for key in keys]
-    check_rows(path, table.iloc[known], whats, positions, job)
-    texts = read_as_written(path, [label])[label].iloc[known].astype(str).str.strip()
+    check_rows(path, table.iloc[labelled], whats, positions, job)
+    texts = read_as_written(path, [label])[label].iloc[labelled].astype(str).str.strip()
     if job.problem.task == "regression":
-        values = _quantities(table[label].iloc[known], texts, whats, path)
+        values = _quantities(table[label].iloc[labelled], texts, whats, path)
     else:
         values = [_class(*each, path, job) for each in zip(texts, whats, strict=True)]
-    given: dict[int, Any] = {}
+    labels: dict[int, Any] = {}
     for what, position, value in zip(whats, positions, values, strict=True):
-        if given.setdefault(position, value) != value:
+        if labels.setdefault(position, value) != value:
             raise DataError(
-                f"{what} has the labels {str(given[position])!r} and {str(value)!r} in {path}; "
+                f"{what} has the labels {str(labels[position])!r} and {str(value)!r} in {path}; "
                 "keep one of them"
             )
-    return given
+    return labels
 
 
 def _quantities(
@@ -371,9 +371,9 @@ def _quantities(
 
 def _class(text: str, what: str, path: Path, job: TuneJob) -> Any:
     classes = job.problem.classes
-    known = {_plain(str(each), classes): each for each in classes}
-    if (found := known.get(_plain(text, classes))) is not None:
-        return found
+    by_text = {_plain(str(each), classes): each for each in classes}
+    if (label := by_text.get(_plain(text, classes))) is not None:
+        return label
     near = alike(text, map(str, classes))
     raise DataError(
         f"{what} has the label {text!r} in {path}, which is none of the classes "
@@ -417,7 +417,7 @@ class _Rows:
 
 
 def _matched(
-    path: Path, table: pd.DataFrame, known: Any, job: TuneJob
+    path: Path, table: pd.DataFrame, labelled: Any, job: TuneJob
 ) -> tuple[list[str], list[Key], list[int]]:
     """Return the columns that identify rows, their values, and the positions of the rows."""
     row = _row_column(job)
@@ -429,23 +429,23 @@ def _matched(
             f"{' or '.join(map(repr, [*job.problem.identifiers, row]))}; add {row!r}, the number "
             f"of the row in {job.options.files.of_target}, counted from 0"
         )
-    own = job.identifiers.assign(**{row: job.problem.target.rows})
+    of_target = job.identifiers.assign(**{row: job.problem.target.rows})
     for names in (identifiers or numbered, [*identifiers, *numbered]):
-        keys = _keys(read_as_written(path, names).iloc[known])
-        rows = _Rows(_keys(own[names]))
-        found = [rows[key] for key in keys]
-        if all(len(positions) <= 1 for positions in found):
+        keys = _keys(read_as_written(path, names).iloc[labelled])
+        rows = _Rows(_keys(of_target[names]))
+        matches = [rows[key] for key in keys]
+        if all(len(positions) <= 1 for positions in matches):
             break
-    if unknown := [key for key, positions in zip(keys, found, strict=True) if not positions]:
+    if unknown := [key for key, positions in zip(keys, matches, strict=True) if not positions]:
         raise DataError(_about_unknown(path, names, unknown[0], job))
-    for key, positions in zip(keys, found, strict=True):
+    for key, positions in zip(keys, matches, strict=True):
         if len(positions) > 1:
             raise DataError(
                 f"{_named(names, key)} in {path} may be any of the "
                 f"{_rows_in_words(positions, job)} of {job.options.files.of_target}; add a column "
                 f"{row!r} with the number of the row there, counted from 0"
             )
-    return names, keys, [positions[0] for positions in found]
+    return names, keys, [positions[0] for positions in matches]
 
 
 def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
@@ -510,29 +510,29 @@ def _rows_in_words(positions: Sequence[int], job: TuneJob) -> str:
 
 
 def check_rows(
-    path: Path, given: pd.DataFrame, names: Sequence[str], positions: Sequence[int], job: TuneJob
+    path: Path, entries: pd.DataFrame, names: Sequence[str], positions: Sequence[int], job: TuneJob
 ) -> None:
     """Raise an error where columns of a file contradict the table.
 
     A file whose labels were shifted or sorted without its other columns still identifies rows.
     Empty cells, rounded numbers and dates in another format contradict nothing.
 
-    The m rows in `given` have a label; each has a name, and the position of the target's row with
+    The m rows in `entries` have a label; each has a name, and the position of the target's row with
     which it was matched.
     """
     target, site = job.problem.target, job.options.files.site_column
-    known = {n: column for n, column in job.problem.columns.items() if n in given}
+    shared = {n: column for n, column in job.problem.columns.items() if n in entries}
     # Dates are compared as days, if these were read.
-    days = {f"{n}_{TREND}": n for n, column in known.items() if TREND in column.parts}
-    parts = [f"{n}_{part}" for n in days.values() for part in known[n].parts if part != TREND]
-    own: pd.DataFrame = rows_of(target.X, np.asarray(positions))
-    reader = ColumnReader(Columns(known))
+    days = {f"{n}_{TREND}": n for n, column in shared.items() if TREND in column.parts}
+    parts = [f"{n}_{part}" for n in days.values() for part in shared[n].parts if part != TREND]
+    stored: pd.DataFrame = rows_of(target.X, np.asarray(positions))
+    reader = ColumnReader(Columns(shared))
     here, there = (
         reader.transform(rows.reset_index(drop=True)).drop(columns=parts).rename(columns=days)
-        for rows in (given, own)
+        for rows in (entries, stored)
     )
-    if site in given:
-        here[site] = as_text(given[site].reset_index(drop=True))
+    if site in entries:
+        here[site] = as_text(entries[site].reset_index(drop=True))
         of_row = np.full(len(target), target.name, dtype=object)
         for name, places in job.places.items():
             of_row[places] = name
@@ -555,13 +555,13 @@ def check_rows(
 
 
 def _differ(one: pd.Series, other: pd.Series) -> NDArray[np.bool_]:
-    known = (one.notna() & other.notna()).to_numpy()
+    both = (one.notna() & other.notna()).to_numpy()
     if one.dtype == object:
         texts = [column.astype(str).str.strip().str.casefold() for column in (one, other)]
-        return known & (texts[0] != texts[1]).to_numpy()
+        return both & (texts[0] != texts[1]).to_numpy()
     rounded = min(map(_half_a_digit, one.dropna()), default=0.0)
     near = rounded + SAME_NUMBER * np.maximum(one.abs(), other.abs())
-    return known & ~((one - other).abs() <= near).to_numpy()
+    return both & ~((one - other).abs() <= near).to_numpy()
 
 
 def _half_a_digit(value: float) -> float:

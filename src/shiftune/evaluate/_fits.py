@@ -128,7 +128,7 @@ class StudyData:
     @property
     def validation_sites(self) -> NDArray[np.intp]:
         """The place in `names` of every evaluated row's site, shape (n,)."""
-        return np.repeat(np.arange(len(self.names)), [len(own) for own in self.y_validation])
+        return np.repeat(np.arange(len(self.names)), [len(y) for y in self.y_validation])
 
     def losses(self, predictions: Predictions, loss: Loss) -> list[NDArray[np.float64]]:
         """Return the losses of predictions of all evaluated rows, one array per site."""
@@ -150,16 +150,16 @@ class StudyData:
     def _each_site(
         self, change: Callable[..., NDArray[np.float64]], values: NDArray[np.float64]
     ) -> list[NDArray[np.float64]]:
-        parts = np.split(values, np.cumsum([len(own) for own in self.y_validation])[:-1])
+        parts = np.split(values, np.cumsum([len(y) for y in self.y_validation])[:-1])
         weights = self.sample_weight or [None] * len(parts)
-        return [change(own, w) for own, w in zip(parts, weights, strict=True)]
+        return [change(part, w) for part, w in zip(parts, weights, strict=True)]
 
     def nonnegative(self, losses: Sequence[NDArray[np.float64]]) -> bool:
         """Whether no loss is below 0, of losses in `by_site`."""
-        weights = self.sample_weight or [np.ones(len(own)) for own in losses]
-        means = [own.mean() for own in losses]
+        weights = self.sample_weight or [np.ones(len(z)) for z in losses]
+        means = [z.mean() for z in losses]
         plain = [m + (z - m) / w * w.mean() for z, w, m in zip(losses, weights, means, strict=True)]
-        return all(own.min() >= -1e-9 * np.abs(own).max() for own in plain)  # rounding
+        return all(z.min() >= -1e-9 * np.abs(z).max() for z in plain)  # rounding
 
 
 # ---------------------------------------------------------------- folds
@@ -304,18 +304,18 @@ def _in_all_classes(fold: Predicted, data: StudyData, loss: Loss) -> NDArray[np.
     A class that none of the m training rows has gets half a row's probability, 1 / (2 m + 1): it
     may be the label of a row of the fold, and a probability of 0 would have no logarithm.
     """
-    classes, own = data.classes, np.asarray(fold.classes)
+    classes, seen = data.classes, np.asarray(fold.classes)
     P = fold.output.astype(float)
-    if P.ndim == 1 and len(own) == 2:  # the probability of the second class
+    if P.ndim == 1 and len(seen) == 2:  # the probability of the second class
         P = np.column_stack([1 - P, P])
     assert classes is not None  # as losses of probabilities have them
-    places = pd.Index(classes).get_indexer(pd.Index(own))
-    if P.shape[1:] != own.shape or (places < 0).any():
+    places = pd.Index(classes).get_indexer(pd.Index(seen))
+    if P.shape[1:] != seen.shape or (places < 0).any():
         raise DataError(
             f"{loss.name}: the model has probabilities of shape {fold.output.shape} for the "
-            f"classes {[str(c) for c in own]}, and the labels are {[str(c) for c in classes]}"
+            f"classes {[str(c) for c in seen]}, and the labels are {[str(c) for c in classes]}"
         )
-    missing = len(classes) - len(own)
+    missing = len(classes) - len(seen)
     if not missing:
         return P[:, np.argsort(places)]
     least = 0.5 / (fold.rows + 0.5 * missing)

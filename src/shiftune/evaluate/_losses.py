@@ -167,9 +167,9 @@ def _zero_one(y: NDArray[Any], p: NDArray[Any]) -> Floats:
 
 
 def _log_loss(y: NDArray[Any], P: Floats, classes: NDArray[Any]) -> Floats:
-    own = P[np.arange(len(y)), _codes("log_loss", y, classes)]
+    p = P[np.arange(len(y)), _codes("log_loss", y, classes)]
     # The smallest probability whose logarithm is taken is the resolution of a double near 1.
-    return -np.log(np.maximum(own, np.finfo(float).eps))
+    return -np.log(np.maximum(p, np.finfo(float).eps))
 
 
 def _brier(y: NDArray[Any], P: Floats, classes: NDArray[Any]) -> Floats:
@@ -192,19 +192,19 @@ def _probabilities(
     """Return probabilities of shape (n, C) that add up to 1, and the C classes."""
     if classes is None:
         raise SettingsError(f"{name}: classes= is needed, in the order of the model's columns")
-    known = np.asarray(classes)
+    labels = np.asarray(classes)
     P = predicted.astype(float)
-    if P.ndim == 1 and len(known) == 2:  # the probability of the second class
+    if P.ndim == 1 and len(labels) == 2:  # the probability of the second class
         P = np.column_stack([1 - P, P])
-    if P.ndim != 2 or P.shape[1] != len(known):
+    if P.ndim != 2 or P.shape[1] != len(labels):
         raise DataError(
-            f"{name}: probabilities of shape {predicted.shape} do not fit {len(known)} classes"
+            f"{name}: probabilities of shape {predicted.shape} do not fit {len(labels)} classes"
         )
     if np.isnan(P).any():
         raise DataError(f"{name}: {int(np.isnan(P).any(axis=1).sum())} row(s) are NaN")
     if P.min(initial=0) < -1e-6 or not np.allclose(P.sum(axis=1), 1, atol=1e-3):
         raise DataError(f"{name}: the probabilities of a row must be >= 0 and add up to 1")
-    return P / P.sum(axis=1, keepdims=True), known
+    return P / P.sum(axis=1, keepdims=True), labels
 
 
 def _codes(name: str, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:

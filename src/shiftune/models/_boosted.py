@@ -31,7 +31,7 @@ class _Boosted(lightgbm.LGBMModel):
 
     def _grown(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        return np.asarray(self._Booster.predict(np.asarray(X), num_threads=1))
+        return np.asarray(self.booster_.predict(np.asarray(X), num_threads=1))
 
 
 class BoostedRegressor(_Boosted, lightgbm.LGBMRegressor):

@@ -57,13 +57,13 @@ class ColumnReader(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"the model reads a DataFrame with the columns {list(self.columns)}, got "
                 f"{type(X).__name__}"
             )
-        read, found = self.columns.read(X), {}
+        read, values = self.columns.read(X), {}
         for name in self.columns.numbers:
-            found[str(name)] = read[name].to_numpy(dtype=float, na_value=np.nan)
+            values[str(name)] = read[name].to_numpy(dtype=float, na_value=np.nan)
         for name in self.columns.categories:
             text = read[name] if read[name].dtype == object else as_text(read[name])
-            found[str(name)] = text.fillna(MISSING)
-        return pd.DataFrame(found, read.index)
+            values[str(name)] = text.fillna(MISSING)
+        return pd.DataFrame(values, read.index)
 
 
 def preparation(columns: Columns | None) -> Pipeline:

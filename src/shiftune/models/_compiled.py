@@ -108,8 +108,8 @@ def _require(valid: Any, otherwise: str) -> None:
 
 def _within(indices: Any, low: Any, high: Any) -> bool:
     """Whether low <= index < high."""
-    found = np.asarray(indices)
-    return bool(np.all((found >= low) & (found < high)))
+    indices = np.asarray(indices)
+    return bool(np.all((indices >= low) & (indices < high)))
 
 
 def _check_nodes(
@@ -122,8 +122,8 @@ def _check_nodes(
     """Check a tree whose nodes are before their children: from its root, all paths end."""
     inner = np.flatnonzero(~is_leaf)
     for children in (left, right):
-        found = np.asarray(children, dtype=np.int64)[inner]
-        _require(len(is_leaf) and _within(found, inner + 1, len(is_leaf)), "a tree has no end")
+        child = np.asarray(children, dtype=np.int64)[inner]
+        _require(len(is_leaf) and _within(child, inner + 1, len(is_leaf)), "a tree has no end")
     _require(_within(features[inner], 0, n_features), "a tree reads columns that do not exist")
 
 
@@ -165,9 +165,9 @@ def _check_boosted_histograms(model: Any) -> None:
         leaf, features = nodes["is_leaf"].astype(bool), nodes["feature_idx"]
         _check_nodes(nodes["left"], nodes["right"], leaf, features, model.n_features_in_)
         by_level = nodes[~leaf & nodes["is_categorical"].astype(bool)]
-        known = is_categorical[by_level["feature_idx"]].all()
-        known = known and _within(by_level["bitset_idx"], 0, len(bits)) and bits.shape[1:] == (8,)
-        _require(known, "a tree reads categories that do not exist")
+        valid = is_categorical[by_level["feature_idx"]].all()
+        valid = valid and _within(by_level["bitset_idx"], 0, len(bits)) and bits.shape[1:] == (8,)
+        _require(valid, "a tree reads categories that do not exist")
 
 
 def _check_neighbours(tree: Any) -> None:
@@ -209,12 +209,12 @@ def _check_levels(encoder: Any) -> None:
     """Check that every level of a column has one of its output columns."""
     drops = encoder._drop_idx_after_grouping
     grouped = encoder._default_to_infrequent_mappings if encoder._infrequent_enabled else None
-    for at, (known, n_outputs) in enumerate(
+    for at, (cats, n_outputs) in enumerate(
         zip(encoder.categories_, encoder._n_features_outs, strict=True)
     ):
-        levels = np.arange(len(known))
-        if known.dtype.kind != "O":  # those of other types are searched in their order
-            _require(np.array_equal(np.searchsorted(known, known), levels), "levels are not sorted")
+        levels = np.arange(len(cats))
+        if cats.dtype.kind != "O":  # those of other types are searched in their order
+            _require(np.array_equal(np.searchsorted(cats, cats), levels), "levels are not sorted")
         if grouped is not None and grouped[at] is not None:
             levels = np.asarray(grouped[at])
         if drops is not None and drops[at] is not None:
@@ -278,8 +278,8 @@ def _check_lightgbm_tree(text: str, n_columns: int) -> None:
     tree = _entries(lines)
     counts = {name: len(_numbers(values)) for name, values in tree.items()}
     n_leaves, n_levels = (int(_integers(tree[name])[0]) for name in ("num_leaves", "num_cat"))
-    known: Any = n_leaves > 0 and "" not in lines and len(lines) <= _MOST_LINES
-    _require(known and all("=" in line for line in lines), "a tree has other lines")
+    valid: Any = n_leaves > 0 and "" not in lines and len(lines) <= _MOST_LINES
+    _require(valid and all("=" in line for line in lines), "a tree has other lines")
     if n_leaves == 1:
         _require(counts["leaf_value"] == 1, "a tree has lost leaves")
         return
@@ -301,36 +301,36 @@ def _check_lightgbm_tree(text: str, n_columns: int) -> None:
     if by_level.any() or n_levels:
         ends, n_bits = _integers(tree["cat_boundaries"]), len(_integers(tree["cat_threshold"]))
         sets = np.array(_numbers(tree["threshold"]), dtype=float)[by_level]
-        known = len(ends) == n_levels + 1 and ends[0] == 0 and ends[-1] == n_bits
-        known = known and (np.diff(ends) >= 0).all() and _within(sets, 0, n_levels)
-        _require(known, "a tree reads categories that do not exist")
+        valid = len(ends) == n_levels + 1 and ends[0] == 0 and ends[-1] == n_bits
+        valid = valid and (np.diff(ends) >= 0).all() and _within(sets, 0, n_levels)
+        _require(valid, "a tree reads categories that do not exist")
     if int(tree.get("is_linear", "0")):
         n = _integers(tree["num_features"]).sum()
         columns = _integers(tree["leaf_features"])
-        known = len(columns) == n == counts["leaf_coeff"]
-        _require(known and "leaf_const" in tree, "a tree has lost coefficients")
+        valid = len(columns) == n == counts["leaf_coeff"]
+        _require(valid and "leaf_const" in tree, "a tree has lost coefficients")
         _require(_within(columns, 0, n_columns), "a tree reads columns that do not exist")
 
 
 def _entries(lines: list[str]) -> dict[str, str]:
     """Return values by name; LightGBM would take the last of several, and trim names."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for line in filter(None, lines):
         name, _, value = line.partition("=")
-        _require(re.fullmatch(r"[a-z_]+", name) and name not in found, "LightGBM's lines repeat")
-        found[name] = value
-    return found
+        _require(re.fullmatch(r"[a-z_]+", name) and name not in entries, "LightGBM's lines repeat")
+        entries[name] = value
+    return entries
 
 
 def _numbers(text: str) -> list[str]:
     """Return the numbers of a line; of any other text LightGBM would end the process."""
-    found = [number for number in text.split(" ") if number]
-    np.array(found, dtype=float)  # raises a ValueError, but for digits of other scripts, and 1_0
+    numbers = [number for number in text.split(" ") if number]
+    np.array(numbers, dtype=float)  # raises a ValueError, but for digits of other scripts, and 1_0
     _require(text.isascii() and "_" not in text, "LightGBM's numbers are text")
-    return found
+    return numbers
 
 
 def _integers(text: str) -> NDArray[np.int64]:
-    found = _numbers(text)
-    _require(all(re.fullmatch("-?[0-9]{1,18}", each) for each in found), "LightGBM's integers end")
-    return np.array(found, dtype=np.int64)
+    numbers = _numbers(text)
+    _require(all(re.fullmatch("-?[0-9]{1,18}", n) for n in numbers), "LightGBM's integers end")
+    return np.array(numbers, dtype=np.int64)

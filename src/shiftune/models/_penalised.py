@@ -114,24 +114,24 @@ def _logistic(Z: Array, Y: Array, w: Array, penalty: Array) -> tuple[Array, Arra
 
     def mean_loss(flat: Array) -> tuple[float, Array]:
         U, b = np.split(flat.reshape(-1, Y.shape[1]), [-1])
-        own = Z @ solve_triangular(root, U, lower=True, trans="T", check_finite=False)
-        scores = own + start + b / scale
+        ZB = Z @ solve_triangular(root, U, lower=True, trans="T", check_finite=False)
+        scores = ZB + start + b / scale
         if several:
             norm = logsumexp(scores, axis=1, keepdims=True)
             P = np.exp(scores - norm)
         else:
             norm, P = np.logaddexp(0.0, scores), expit(scores)
         losses = norm - (scores * Y).sum(axis=1, keepdims=True)
-        losses -= curvature / 2 * np.square(own).sum(axis=1, keepdims=True)
+        losses -= curvature / 2 * np.square(ZB).sum(axis=1, keepdims=True)
         slopes = (P - Y) * w[:, None]
-        slope = Z.T @ (slopes - curvature * w[:, None] * own)
+        slope = Z.T @ (slopes - curvature * w[:, None] * ZB)
         slope = U + solve_triangular(root, slope, lower=True, check_finite=False)
         gradient = np.vstack([slope, slopes.sum(axis=0) / scale])
         return float((w @ losses)[0]) + np.square(U).sum() / 2, gradient.ravel()
 
     begin = np.zeros((Z.shape[1] + 1) * Y.shape[1])
-    found = minimize(mean_loss, begin, method="L-BFGS-B", jac=True, options=_OPTIONS)
-    U, b = np.split(found.x.reshape(-1, Y.shape[1]), [-1])
+    optimum = minimize(mean_loss, begin, method="L-BFGS-B", jac=True, options=_OPTIONS)
+    U, b = np.split(optimum.x.reshape(-1, Y.shape[1]), [-1])
     return solve_triangular(root, U, lower=True, trans="T"), start + b[0] / scale
 
 
@@ -152,8 +152,8 @@ class _PenalisedRegressor(RegressorMixin, _Penalised):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """Predict values within the range of the labels, as trees do."""
-        found = np.concatenate([self.model_.predict(rows) for rows in self._batches(X)])
-        return np.asarray(np.clip(found, self.low_, self.high_))
+        values = np.concatenate([self.model_.predict(rows) for rows in self._batches(X)])
+        return np.asarray(np.clip(values, self.low_, self.high_))
 
 
 class _PenalisedClassifier(ClassifierMixin, _Penalised):  # type: ignore[misc]

@@ -93,8 +93,8 @@ def check_names(estimator: Any, names: Iterable[str]) -> None:
         raise SettingsError(
             f"the estimator must be an instance with get_params(), such as SVC(), got {estimator!r}"
         )
-    known = _parameters(estimator)
-    unknown = [_unknown(name, known, estimator) for name in names if name not in known]
+    params = _parameters(estimator)
+    unknown = [_unknown(name, params, estimator) for name in names if name not in params]
     if unknown:
         raise SettingsError("\n".join(unknown))
 
@@ -105,13 +105,13 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     CatBoost lists only parameters that have a value; skorch those of a module's class
     (``module__units``) likewise.
     """
-    known: dict[str, Any] = estimator.get_params(deep=True)
-    for prefix, part in [("", estimator), *((f"{n}__", each) for n, each in known.items())]:
+    params: dict[str, Any] = estimator.get_params(deep=True)
+    for prefix, part in [("", estimator), *((f"{n}__", each) for n, each in params.items())]:
         if isinstance(part, type) or hasattr(part, "get_params"):
             named = _signature(part if isinstance(part, type) else type(part))
-            own = [prefix + p.name for p in named if p.kind is not p.VAR_KEYWORD]
-            known = dict.fromkeys(own) | known
-    return known
+            names = [prefix + p.name for p in named if p.kind is not p.VAR_KEYWORD]
+            params = dict.fromkeys(names) | params
+    return params
 
 
 def _signature(kind: type) -> list[inspect.Parameter]:
@@ -122,18 +122,18 @@ def _signature(kind: type) -> list[inspect.Parameter]:
         return []
 
 
-def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
+def _unknown(key: object, params: Mapping[str, Any], estimator: Any) -> str:
     """Return the message for a key that is not a parameter, with the likely ones."""
     message = f"{key!r} is not a parameter of {type(estimator).__name__}"
     if not isinstance(key, str):
         return f"{message}; parameters are named by text"
-    meant = _meant(key, known)
+    meant = _meant(key, params)
     if meant:
         message += f"; did you mean {' or '.join(map(repr, meant))}?"
     else:
-        message += f"; it has {sorted(known)}."
+        message += f"; it has {sorted(params)}."
     step, _, name = key.rpartition("__")
-    owner = known.get(step) if step else estimator
+    owner = params.get(step) if step else estimator
     if hasattr(owner, "get_params") and any(
         p.kind is p.VAR_KEYWORD for p in _signature(type(owner))
     ):
@@ -143,14 +143,14 @@ def _unknown(key: object, known: Mapping[str, Any], estimator: Any) -> str:
     return message
 
 
-def _meant(key: str, known: Mapping[str, Any]) -> list[str]:
+def _meant(key: str, params: Mapping[str, Any]) -> list[str]:
     """Return the parameters that a wrong key may stand for, the likeliest first."""
     name = _last_part(key)
-    elsewhere = [other for other in known if _last_part(other) == name]
+    elsewhere = [other for other in params if _last_part(other) == name]
     if elsewhere:  # a step was forgotten, misspelt or is too much
         return alike(key, elsewhere, most=3, cutoff=0.0)
     # Not a step as a whole, which nobody tunes.
-    tunable = [other for other, value in known.items() if not hasattr(value, "get_params")]
+    tunable = [other for other, value in params.items() if not hasattr(value, "get_params")]
     ends = {_last_part(other): other for other in tunable}
     return [ends[end] for end in alike(name, ends)] or alike(key, tunable)
 

@@ -173,18 +173,18 @@ def _unpacked(file: Path, trusted: Collection[str]) -> Any:
     if size > _MOST_UNPACKED * len(content):
         raise StorageError(
             f"{file} would take {size:,} bytes when unpacked, more than {_MOST_UNPACKED} times its "
-            "size, as no model does that shiftune has stored"
+            "size; no model stored by shiftune does"
         )
     with _damage_explained(file):
-        found = skops.io.get_untrusted_types(data=content)
-    unknown = sorted(set(found) - TRUSTED - set(trusted))
+        types = skops.io.get_untrusted_types(data=content)
+    unknown = sorted(set(types) - TRUSTED - set(trusted))
     if unknown:
         raise StorageError(
             f"{file} holds types that are not trusted: {', '.join(unknown)}; if you trust the "
             f"file's origin, call load_model(path, trusted={unknown})"
         )
     with _damage_explained(file):
-        return _built(content, found)
+        return _built(content, types)
 
 
 def _built(content: bytes, trusted: list[str]) -> Any:

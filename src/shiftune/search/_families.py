@@ -72,8 +72,8 @@ class Family:
         """Return the parameters of a trial in the bare model's names."""
         params = trial.params
         if DEFAULTS in trial.user_attrs and not params:
-            own = self.defaults()
-            params = {name: own[name] for name in self.distributions or {} if name in own}
+            defaults = self.defaults()
+            params = {name: defaults[name] for name in self.distributions or {} if name in defaults}
         return {name.removeprefix(self.scope): value for name, value in params.items()}
 
     def candidate(self, trial: FrozenTrial) -> Candidate:
@@ -88,9 +88,9 @@ class Family:
 
         Empty where one of them lies outside the space, or a function suggests them.
         """
-        own, space = self.defaults(), self.distributions or {}
-        inside = all(name in own and _contains(each, own[name]) for name, each in space.items())
-        return {name: own[name] for name in space} if inside else {}
+        start, space = self.defaults(), self.distributions or {}
+        inside = all(name in start and _contains(dist, start[name]) for name, dist in space.items())
+        return {name: start[name] for name in space} if inside else {}
 
     def defaults(self) -> dict[str, Any]:
         """Return the default values of all parameters, in the study's names."""
@@ -117,10 +117,10 @@ class _ScopedTrial:
         self._trial, self._scope = trial, scope
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._trial, name)
+        attr = getattr(self._trial, name)
         if not name.startswith("suggest_"):
-            return found
-        return lambda parameter, *args, **options: found(self._scope + parameter, *args, **options)
+            return attr
+        return lambda parameter, *args, **options: attr(self._scope + parameter, *args, **options)
 
 
 Families = Mapping[str, Family]
@@ -134,32 +134,32 @@ def family_of(families: Families, trial: FrozenTrial) -> Family:
 # ---------------------------------------------------------------- from what is given
 
 
-def is_model(given: Any) -> bool:
+def is_model(model: Any) -> bool:
     """Whether the first argument of a search is one estimator."""
-    return not isinstance(given, type) and hasattr(given, "fit") and hasattr(given, "get_params")
+    return not isinstance(model, type) and hasattr(model, "fit") and hasattr(model, "get_params")
 
 
-def check_given(given: Any, space: Any) -> None:
+def check_given(model: Any, space: Any) -> None:
     """Raise a SettingsError unless these can be the estimator and the space of a search."""
-    if is_model(given):
+    if is_model(model):
         if space is None:
             raise SettingsError(
-                f"{type(given).__name__} needs a search space: give one of shiftune.spaces or a "
+                f"{type(model).__name__} needs a search space: give one of shiftune.spaces or a "
                 "mapping from its parameters to lists, ranges or distributions as the second "
                 "argument"
             )
         return
-    if isinstance(given, str):
-        if space is not None and given == AUTO:
-            raise SettingsError("a space is for one model, and 'auto' stands for several")
+    if isinstance(model, str):
+        if space is not None and model == AUTO:
+            raise SettingsError("space= needs a single model; 'auto' searches several")
         return
-    if isinstance(given, Mapping | list | tuple) and len(given) > 1 and space is not None:
+    if isinstance(model, Mapping | list | tuple) and len(model) > 1 and space is not None:
         raise SettingsError(
             "with several models their spaces are part of the first argument: a mapping from "
             "names to (estimator, space)"
         )
-    if isinstance(given, Mapping) and given:
-        for name, entry in given.items():
+    if isinstance(model, Mapping) and model:
+        for name, entry in model.items():
             if not isinstance(name, str) or not name or "." in name:
                 raise SettingsError(f"models are named by text without dots, got {name!r}")
             pair = isinstance(entry, tuple | list) and len(entry) == 2 and is_model(entry[0])
@@ -169,43 +169,43 @@ def check_given(given: Any, space: Any) -> None:
                     f"shiftune.models.ready_model returns; got {entry!r}"
                 )
         return
-    if isinstance(given, list | tuple) and given and all(isinstance(n, str) for n in given):
-        check_different(given, "model")
+    if isinstance(model, list | tuple) and model and all(isinstance(n, str) for n in model):
+        check_different(model, "model")
         return
     raise SettingsError(
         "the estimator must be a scikit-learn model such as Ridge() or LGBMClassifier(), 'auto', "
         "one or several names of shiftune.models.MODELS, or a mapping from names to (estimator, "
-        f"space); got {given!r}"
+        f"space); got {model!r}"
     )
 
 
-def given_models(given: Any) -> list[Any]:
+def given_models(model: Any) -> list[Any]:
     """Return the estimators among what was given; none for names."""
-    if is_model(given):
-        return [given]
-    if not isinstance(given, Mapping):
+    if is_model(model):
+        return [model]
+    if not isinstance(model, Mapping):
         return []
-    return [e.pipeline if isinstance(e, ReadyModel) else e[0] for e in given.values()]
+    return [e.pipeline if isinstance(e, ReadyModel) else e[0] for e in model.values()]
 
 
-def resolve(given: Any, space: Any, problem: ShiftProblem, loss: Any = None) -> dict[str, Family]:
+def resolve(model: Any, space: Any, problem: ShiftProblem, loss: Any = None) -> dict[str, Family]:
     """Return the families of a search by name; models by name are made for the problem's columns.
 
     >>> X = np.arange(50.0)[:, None]
     >>> problem = ShiftProblem.from_sites([(X, X[:, 0])] * 2, X)
-    >>> found = resolve(["linear", "kernel"], None, problem)
-    >>> [(family.name, sorted(family.distributions)) for family in found.values()]
+    >>> families = resolve(["linear", "kernel"], None, problem)
+    >>> [(family.name, sorted(family.distributions)) for family in families.values()]
     [('linear', ['linear.alpha', 'linear.degree']), ('kernel', ['kernel.alpha', 'kernel.gamma'])]
     """
-    check_given(given, space)
-    if is_model(given):
-        found = space if callable(space) else as_space(space, given)
-        if needs_numbers(given, problem.classes):
-            return {"": Family("", NumberedClasses(_copied(given)), found, "classifier__")}
-        return {"": Family("", _copied(given), found)}
-    entries = given
-    if not isinstance(given, Mapping):
-        names = [given] if isinstance(given, str) else given
+    check_given(model, space)
+    if is_model(model):
+        space = space if callable(space) else as_space(space, model)
+        if needs_numbers(model, problem.classes):
+            return {"": Family("", NumberedClasses(_copied(model)), space, "classifier__")}
+        return {"": Family("", _copied(model), space)}
+    entries = model
+    if not isinstance(model, Mapping):
+        names = [model] if isinstance(model, str) else model
         columns = columns_of(problem)
         size = table_size(problem)
         entries = {
@@ -221,14 +221,14 @@ def resolve(given: Any, space: Any, problem: ShiftProblem, loss: Any = None) -> 
 
 def _family(name: str, entry: Any, space: Any, scope: str) -> Family:
     ready = isinstance(entry, ReadyModel)
-    estimator, own = (entry.pipeline, entry.space) if ready else entry
-    found = own if space is None else space
-    if not callable(found):
+    estimator, default_space = (entry.pipeline, entry.space) if ready else entry
+    space = default_space if space is None else space
+    if not callable(space):
         try:
-            found = as_space(found, entry.bare if ready else estimator)
+            space = as_space(space, entry.bare if ready else estimator)
         except SettingsError as error:
             raise SettingsError(f"the space of {name!r}: {error}") from error
-    return Family(name, _copied(estimator), found, entry.prefix if ready else "", scope)
+    return Family(name, _copied(estimator), space, entry.prefix if ready else "", scope)
 
 
 def _copied(model: Any) -> Any:
@@ -258,8 +258,8 @@ def table_size(problem: ShiftProblem) -> TableSize:
     X, _ = pooled(problem.sources)
     prepared = preparation(columns_of(problem))
     Z = prepared.fit_transform(X)
-    own = prepared.transform(problem.target.X)
-    outside = ((own < Z.min(axis=0)) | (own > Z.max(axis=0))).any(axis=1)
+    target = prepared.transform(problem.target.X)
+    outside = ((target < Z.min(axis=0)) | (target > Z.max(axis=0))).any(axis=1)
     fewest = int(rows.sum() - left_out)
     return TableSize(fewest, Z.shape[1], float(outside.mean()), len(problem.classes))
 
@@ -355,12 +355,12 @@ def sampler_for(turn: Turn, sampler: BaseSampler, study: optuna.Study) -> BaseSa
         return sampler
     if turn.defaults:
         return sampler.for_space({})
-    own = [
+    trials = [
         trial
         for trial in study.get_trials(deepcopy=False)
         if trial.user_attrs.get(MODEL, "") == family.name and DEFAULTS not in trial.user_attrs
     ]
-    return sampler.for_space(family.distributions or intersection_search_space(own))
+    return sampler.for_space(family.distributions or intersection_search_space(trials))
 
 
 # The shares are computed anew after so many trials.
@@ -402,7 +402,7 @@ class FamilyWeights:
         best = min(predictions, key=lambda number: evaluated[number].value or 0.0)
         data, risk = self.context.data, risk_of(evaluated[best])
         assert risk is not None  # trials with a value have one
-        found = Candidates(
+        ensemble = Candidates(
             predictions,
             data.y_validation,
             data.row_coefficients(np.repeat(risk.lam, risk.n)),
@@ -411,16 +411,18 @@ class FamilyWeights:
             most_rows=MOST_ROWS,
         )
         shares: dict[str, float] = defaultdict(float)
-        for number, weight in found.members(found.weights()).items():
+        for number, weight in ensemble.members(ensemble.weights()).items():
             shares[family[number]] += weight
         return dict(shares)
 
 
 def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
     """Note every family of whose finished trials half or all failed, and those without any."""
-    own = {name: [t for t in trials if t.user_attrs.get(MODEL, "") == name] for name in families}
+    by_model = {
+        name: [t for t in trials if t.user_attrs.get(MODEL, "") == name] for name in families
+    }
     notes = []
-    for name, tried in own.items():
+    for name, tried in by_model.items():
         failed = [t for t in tried if FAILURE in t.user_attrs]
         if tried and len(failed) == len(tried):
             how = "its only trial" if len(tried) == 1 else f"all its {len(tried)} trials"
@@ -438,7 +440,7 @@ def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[
                 f"{len(reasons)} of {count(len(tried), 'trial')}{of} failed (the first: "
                 f"{reasons[0]}); {_remedy(failed)}"
             )
-    if untried := [name for name, tried in own.items() if not tried]:
+    if untried := [name for name, tried in by_model.items() if not tried]:
         models = "model" if len(untried) == 1 else "models"
         notes.append(
             f"the {models} {listed(untried)} had no trial: {count(len(trials), 'trial')} for "

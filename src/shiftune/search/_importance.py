@@ -1,7 +1,7 @@
 """Importance of columns at the target, by permutation at sites that the models have not seen.
 
-Values are drawn from the target's rows: permuted within the sources, they show the importance
-there, of which that at the target may be a half or the double (`benchmarks/results/importance.md`).
+Values are drawn from the target's rows. Permuting within the sources would show the importance
+there; at the target it may be half or twice as large (`benchmarks/results/importance.md`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def importance(result: SearchResult, timeout: float | None, level: float) -> pd.
     features = [c.features if c.features[0] in there else [c.name] for c in columns]
     fitted, several = sample.adjusted(there), len(sample.losses) > 1
     by_feature = result.shifts.mean(axis=1)
-    shifts = np.array([max(by_feature[str(name)] for name in own) for own in features])
+    shifts = np.array([max(by_feature[str(name)] for name in names) for names in features])
     table = pd.DataFrame(np.nan, pd.Index([c.name for c in columns], name="column"), _NUMBERS)
     table["shift"] = shifts
     table["note"] = "" if several else "no interval: there is only one source"
@@ -99,8 +99,8 @@ class _Sample:
         seed, target = result.settings.random_state, result.problem.target
         self.data = _drawn(data, max(_MOST_ROWS // len(data.sources), 1), seed)
         X, site = self.data.X_validation, self.data.validation_sites
-        drawn, given = drawn_rows(len(target), _MOST_ROWS, seed), target.sample_weight
-        self.target_weights = np.ones(len(drawn)) if given is None else given[drawn]
+        drawn, weights = drawn_rows(len(target), _MOST_ROWS, seed), target.sample_weight
+        self.target_weights = np.ones(len(drawn)) if weights is None else weights[drawn]
         sources = [rows_of(X, site == j) for j in range(len(self.data.names))]
         self.tables = [rows_of(target.X, drawn), *sources]
         shares = self.target_weights / self.target_weights.sum()
@@ -136,18 +136,18 @@ class _Sample:
             sample_weight=data.sample_weight and data.sample_weight * _REPEATS,
         )
         k, losses = len(data.names), self._losses(moved, repeated)
-        return [np.mean(losses[j::k], axis=0) - own for j, own in enumerate(self.losses)]
+        return [np.mean(losses[j::k], axis=0) - before for j, before in enumerate(self.losses)]
 
     def _losses(self, X: Features, data: StudyData) -> Losses:
         parts = {fold: rows_of(X, data.folds == fold) for fold in data.fold_numbers}
         together: Any = 0.0
         for weight, fits in self.fits:
             predicted = {}
-            for fold, own in fits.items():
-                output = np.asarray(getattr(own.model, self.loss.needs)(parts[fold]))
-                predicted[fold] = own._replace(output=output)
-            found: Any = losses_of_fits(predicted, data, self.loss).predictions
-            together = together + weight * found
+            for fold, fit in fits.items():
+                output = np.asarray(getattr(fit.model, self.loss.needs)(parts[fold]))
+                predicted[fold] = fit._replace(output=output)
+            predictions: Any = losses_of_fits(predicted, data, self.loss).predictions
+            together = together + weight * predictions
         return data.losses(together, self.loss)
 
 
@@ -155,7 +155,7 @@ def _drawn(data: StudyData, most: int, seed: int) -> StudyData:
     """Return at most so many evaluated rows of every source."""
     k, site = len(data.sources), data.validation_sites
     places = np.split(np.arange(len(site)), np.flatnonzero(np.diff(site)) + 1)[:k]
-    rows = np.concatenate([own[drawn_rows(len(own), most, seed)] for own in places])
+    rows = np.concatenate([place[drawn_rows(len(place), most, seed)] for place in places])
 
     def those(values: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(

@@ -86,7 +86,7 @@ class JournalFile(BaseJournalBackend):
         except Damaged as error:
             raise StorageError(
                 f"the storage {str(self._path)!r} cannot be opened as a journal of trials: record "
-                f"{self._read.records + 1} is damaged; run the same again to go on from there"
+                f"{self._read.records + 1} is damaged; rerun to continue from there"
             ) from error
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
@@ -115,7 +115,7 @@ class JournalFile(BaseJournalBackend):
         if os.fstat(file.fileno()).st_size < self._size:
             raise StorageError(
                 f"the storage {str(self._path)!r} was cut or replaced by another program while it "
-                "was in use; run the same again to continue after the last trial in it"
+                "was in use; rerun to continue after its last trial"
             )
         file.seek(self._read.offset)
 
@@ -184,7 +184,7 @@ def repair(path: Path) -> None:
             return
         endings = itertools.chain([DAMAGED], (f"{DAMAGED}-{n}" for n in itertools.count(2)))
         copies = (path.with_name(path.name + ending) for ending in endings)
-        copy = next(each for each in copies if not os.path.lexists(each))
+        copy = next(copy for copy in copies if not os.path.lexists(copy))
         with atomic_write(copy, interruptible=False) as part:
             part.write_bytes(content)
         os.truncate(path, sure.offset)
@@ -208,9 +208,8 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"the storage {str(path)!r} cannot be written ({error.strerror or error}); put this "
-            "right and run the same again, which continues after the last trial in it, or give "
-            "another path"
+            f"the storage {str(path)!r} cannot be written ({error.strerror or error}); fix "
+            "this, then rerun to continue after its last trial, or give another path"
         ) from error
 
 

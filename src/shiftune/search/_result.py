@@ -263,7 +263,7 @@ class ResultMethods:
         DataFrame
             Indexed by the number of labels: ``risk``, the expected loss at the target; ``gain``,
             how much lower it is than without labels, with the interval from ``gain_low`` to
-            ``gain_high`` for one more site; ``half_width`` of the interval of the risk.
+            ``gain_high`` at a new site; ``half_width`` of the interval of the risk.
         """
         return label_worth(self._result(), counts, level=level)
 
@@ -304,10 +304,10 @@ class ResultMethods:
         {0: 17.0, 1: 2.0}
         """
         result = self._result()
-        found = importance(result, timeout, level)
-        if level == 0.95 and found["importance"].notna().all():  # what all reports show
-            vars(result)["column_importance"] = found.copy()
-        return found
+        table = importance(result, timeout, level)
+        if level == 0.95 and table["importance"].notna().all():  # what all reports show
+            vars(result)["column_importance"] = table.copy()
+        return table
 
     def target_table(self, *, sources: bool = False) -> pd.DataFrame:
         """Return one line per target, the most urgent first; `targets_` is the same.
@@ -638,8 +638,8 @@ class SearchResult(ResultMethods):
     def best_params(self) -> dict[str, Any]:
         """Parameters of the winning trial.
 
-        With a define-by-run function, the values that the trial suggested; none where the model is
-        best as it was given.
+        With a define-by-run function, the values that the trial suggested; empty where the
+        default parameters are best.
         """
         return self.family.plain_params(self.best_trial)
 
@@ -653,10 +653,10 @@ class SearchResult(ResultMethods):
     @of_sources
     def distributions(self) -> dict[str, BaseDistribution]:
         """Parameters that any trial has, and where they were searched."""
-        found: dict[str, BaseDistribution] = {}
+        distributions: dict[str, BaseDistribution] = {}
         for trial in finished_trials(self.study):
-            found = trial.distributions | found
-        return found
+            distributions = trial.distributions | distributions
+        return distributions
 
     @cached_property
     def default(self) -> Outcome:
@@ -674,14 +674,14 @@ class SearchResult(ResultMethods):
     def overlap(self) -> Overlap:
         """Weights of the estimate, or those of `problem.diagnose()` where it has none."""
         problem, k = self.problem, len(self.problem.sources)
-        own = self.context.data.weights
-        if own is None:
+        ratios = self.context.data.weights
+        if ratios is None:
             weights, rows = weights_to_look_at(problem, random_state=self.settings.random_state)
         else:
-            weights = list(own[:k])
+            weights = list(ratios[:k])
             rows = [site.X for site in self.settings.split(problem).validation[:k]]
         table = overlap(weights, problem.target.X, rows, problem.names)
-        return Overlap(dict(zip(problem.names, weights, strict=True)), table, own is not None)
+        return Overlap(dict(zip(problem.names, weights, strict=True)), table, ratios is not None)
 
     @cached_property
     def shifts(self) -> pd.DataFrame:
@@ -761,12 +761,12 @@ class SearchResult(ResultMethods):
         context = replace(self.context, data=data, prepared=PreparedRows())
         if (predictions := run_trial(context, trial).predictions) is None:
             return {}
-        found = {self.loss.name: float(np.concatenate(data.losses(predictions, self.loss)).mean())}
+        loss = {self.loss.name: float(np.concatenate(data.losses(predictions, self.loss)).mean())}
         rows = SitePredictions.of(predictions, data, self.loss)
         y, p = np.concatenate(rows.y), np.concatenate(rows.p)
         weights = None if rows.weights is None else np.concatenate(rows.weights)
         asked = [metric for metric in self.asked_metrics if not rows.obstacle(metric)]
-        return found | {metric.name: metric(y, p, weights) for metric in asked}
+        return loss | {metric.name: metric(y, p, weights) for metric in asked}
 
     @property
     def asked_metrics(self) -> list[Metric]:
@@ -811,22 +811,22 @@ class SearchResult(ResultMethods):
         """
         trials = self.trials
         by_number = {trial.number: trial for trial in finished_trials(self.study)}
-        found: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
+        results: dict[str, Any] = {"mean_fit_time": trials["seconds"].to_numpy(float)}
         params = [name for name in trials if str(name).startswith("param_")]
         for name in params:
             values = trials[name]
-            found[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
-        found["params"] = [
+            results[str(name)] = np.ma.array(values.to_numpy(object), mask=values.isna().to_numpy())
+        results["params"] = [
             family_of(self.families, by_number[number]).plain_params(by_number[number])
             for number in trials.index
         ]
         for place, name in enumerate(self.choice.risk.names):
-            found[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
-        found["mean_test_score"] = -trials["criterion"].to_numpy(float)
-        found["std_test_score"] = trials["stderr"].to_numpy(float)
+            results[f"split{place}_test_score"] = -trials[f"risk_{name}"].to_numpy(float)
+        results["mean_test_score"] = -trials["criterion"].to_numpy(float)
+        results["std_test_score"] = trials["stderr"].to_numpy(float)
         ranks = trials["criterion"].rank(method="min", na_option="bottom")
-        found["rank_test_score"] = ranks.to_numpy(np.int32)
-        return found
+        results["rank_test_score"] = ranks.to_numpy(np.int32)
+        return results
 
 
 def model_name(estimator: Any) -> str:

@@ -70,8 +70,8 @@ def _of_result(name: str, doc: str = "") -> Any:
     """Return a property that reads one of `SearchResult`, and has its docstring."""
 
     def read(search: ShiftSearch) -> Any:
-        found = attrgetter(name)(search._result())
-        return found.copy() if isinstance(found, pd.DataFrame) else found
+        value = attrgetter(name)(search._result())
+        return value.copy() if isinstance(value, pd.DataFrame) else value
 
     return property(read, doc=doc or getattr(SearchResult, name).__doc__)
 
@@ -339,11 +339,11 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
             if np.ndim(site):
                 raise SettingsError("trials of these searches are for one target; name the target")
             return self._of_target[check_choice(str(site), self._of_target, "target", DataError)]
-        found = copy.copy(self)
+        search = copy.copy(self)
         with _interrupts.deferred():
-            found.result_ = result_at(self._result(), site, name)
-        found.__dict__.pop("_opened", None)
-        return found
+            search.result_ = result_at(self._result(), site, name)
+        search.__dict__.pop("_opened", None)
+        return search
 
     def _options(self) -> dict[str, str]:
         """Parameters in words, for the report."""

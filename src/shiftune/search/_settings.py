@@ -79,8 +79,8 @@ class Settings(SearchOptions):
     def renewed(self, params: Mapping[str, Any]) -> Settings:
         """Return the settings with all but what a trial is from parameters by name."""
         check_each(params)
-        own = {each.name: getattr(self, each.name) for each in options(Role.SEARCH)}
-        return replace(self, **{**params, **own, **_filled_in(params, self.risk)})
+        kept = {each.name: getattr(self, each.name) for each in options(Role.SEARCH)}
+        return replace(self, **{**params, **kept, **_filled_in(params, self.risk)})
 
     def __getstate__(self) -> dict[str, Any]:
         # A fitted search that is loaded elsewhere does not need what its trials ran with.
@@ -190,8 +190,8 @@ class Settings(SearchOptions):
         self, ratio: DensityRatio | None, sites: Sequence[Site]
     ) -> NDArray[np.float64] | None:
         """Weights of the rows of all sites, end to end; None where there are none."""
-        if given := weights_of(sites):
-            return np.concatenate(given)
+        if sample_weight := weights_of(sites):
+            return np.concatenate(sample_weight)
         if ratio is None or self.training_weights is None:
             return None
         weights = relative(np.concatenate(site_weights(ratio, sites)))
@@ -242,37 +242,37 @@ def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
 def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings:
     """Return the settings from all parameters of a search by name, or raise a SettingsError."""
     check_each(params)
-    given = SimpleNamespace(**params)
-    families = resolve(given.estimator, given.space, problem, given.loss)
+    args = SimpleNamespace(**params)
+    families = resolve(args.estimator, args.space, problem, args.loss)
     models = [family.estimator for family in families.values()]
-    loss = loss_for(models, given.loss, problem)
-    risk = risk_named(given.risk)
+    loss = loss_for(models, args.loss, problem)
+    risk = risk_named(args.risk)
     if risk.uses_target_labels and problem.oracle is None:
         raise SettingsError("risk='oracle' needs a problem whose target labels are kept aside")
-    if given.executor is not None and given.n_jobs != 1:
-        raise SettingsError(f"give executor or n_jobs, not both; got n_jobs={given.n_jobs!r}")
-    if given.join and given.storage is None:
+    if args.executor is not None and args.n_jobs != 1:
+        raise SettingsError(f"give executor or n_jobs, not both; got n_jobs={args.n_jobs!r}")
+    if args.join and args.storage is None:
         raise SettingsError(
             "join=True is for processes that share a storage; give the path of a journal or the "
             "URL of a database as storage"
         )
-    needs_ratio = risk.needs_ratio or given.training_weights is not None
-    shares = given.shares or (PAPER_SHARES if needs_ratio else NO_DENSITY_ROWS)
+    needs_ratio = risk.needs_ratio or args.training_weights is not None
+    shares = args.shares or (PAPER_SHARES if needs_ratio else NO_DENSITY_ROWS)
     if risk.out_of_site:
         shares = None
-        if given.shares is not None:
+        if args.shares is not None:
             raise SettingsError(
-                f"risk={given.risk!r} trains and evaluates on every row, so there are no shares; "
+                f"risk={args.risk!r} trains and evaluates on every row, so there are no shares; "
                 "give shares= with one of the paper's estimators, such as risk='variance_reduced'"
             )
-    if given.importance_timeout is not None and not risk.out_of_site:
-        raise SettingsError(f"importance_timeout= needs risk='adjusted', got {given.risk!r}")
+    if args.importance_timeout is not None and not risk.out_of_site:
+        raise SettingsError(f"importance_timeout= needs risk='adjusted', got {args.risk!r}")
     if isinstance(shares, Sequence) and needs_ratio and not shares[0] > 0:
         raise SettingsError(
-            f"risk={given.risk!r} needs a density ratio, and shares={shares!r} leaves no "
+            f"risk={args.risk!r} needs a density ratio, and shares={shares!r} leaves no "
             "rows to estimate it from"
         )
-    sampler_named(given.sampler, given.random_state)
+    sampler_named(args.sampler, args.random_state)
     weighted = weights_of(problem.sources) is not None
     if weighted and needs_ratio:
         raise SettingsError(
@@ -280,12 +280,12 @@ def check_settings(params: Mapping[str, Any], problem: ShiftProblem) -> Settings
             "risk='adjusted' or 'naive', and training_weights=None"
         )
     for family in families.values():
-        if given.training_weights or weighted:
+        if args.training_weights or weighted:
             weight_argument(family.estimator)
-        _check_space(family, stored=given.storage is not None)
+        _check_space(family, stored=args.storage is not None)
     classes = None if predicts_values(models, problem, loss) else problem.classes
-    metrics_for(given.metrics, loss, classes)
-    ratio = ratio_named(given.ratio, given.random_state)
+    metrics_for(args.metrics, loss, classes)
+    ratio = ratio_named(args.ratio, args.random_state)
     made = {
         "estimator": {name: family.estimator for name, family in families.items()},
         "space": {name: family.space for name, family in families.items()},
@@ -311,22 +311,22 @@ def predicts_values(models: Iterable[Any], problem: ShiftProblem, loss: Loss) ->
     return problem.task == "regression" or (loss.needs == "predict" and regressors)
 
 
-def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
+def loss_for(models: Sequence[Any], requested: Any, problem: ShiftProblem) -> Loss:
     """Return the loss of a search, checked against the models and the labels."""
     default = "log_loss" if problem.task == "classification" else "squared"
     for model in models:
-        if problem.task == "classification" and is_regressor(model) and given is None:
+        if problem.task == "classification" and is_regressor(model) and requested is None:
             raise DataError(
                 f"{type(model).__name__} is a regressor but the labels are read as classes; if "
                 "they are quantities make the problem with task='regression'"
             )
-    loss = loss_named(default if given is None else given)
+    loss = loss_named(default if requested is None else requested)
     numbers = problem.task == "classification" and problem.classes.dtype.kind in "biuf"
     if not (numbers and all(map(is_regressor, models))):
-        _check_kind(given, loss, problem.task)
-    if isinstance(given, str) and given in ROOTS:
+        _check_kind(requested, loss, problem.task)
+    if isinstance(requested, str) and requested in ROOTS:
         warnings.warn(
-            f"{given!r} is not a mean over rows; the search tunes the squared error, which is "
+            f"{requested!r} is not a mean over rows; the search tunes the squared error, which is "
             "lowest where its root is, and estimates the root as a metric",
             SearchWarning,
             stacklevel=2,
@@ -343,13 +343,13 @@ def loss_for(models: Sequence[Any], given: Any, problem: ShiftProblem) -> Loss:
     return loss
 
 
-def _check_kind(given: Any, loss: Loss, task: Task) -> None:
+def _check_kind(requested: Any, loss: Loss, task: Task) -> None:
     """Refuse a loss of classes for quantities, and the other way round, by the name given."""
     words = {"classification": "classes", "regression": "quantities"}
     ((other, losses),) = ((name, of) for name, of in _names.LOSSES_OF.items() if name != task)
-    if isinstance(given, str | Loss) and loss.name in losses:
+    if isinstance(requested, str | Loss) and loss.name in losses:
         raise SettingsError(
-            f"the loss {str(getattr(given, 'name', given))!r} is for {words[other]}, "
+            f"the loss {str(getattr(requested, 'name', requested))!r} is for {words[other]}, "
             f"and the labels are {words[task]}; choose from {', '.join(_names.LOSSES_OF[task])}"
         )
 
@@ -407,10 +407,10 @@ def sampler_named(
             "use 'gp_lcb', 'tpe' or 'random'"
         )
     if isinstance(sampler, BaseSampler):
-        own = copy.deepcopy(sampler)
-        if driver is not None and not isinstance(own, GPLCBSampler):
-            own.reseed_rng()
-        return own
+        sampler = copy.deepcopy(sampler)
+        if driver is not None and not isinstance(sampler, GPLCBSampler):
+            sampler.reseed_rng()
+        return sampler
     if sampler == "gp_lcb":
         return GPLCBSampler(seed=random_state)
     if sampler == "random":

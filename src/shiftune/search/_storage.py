@@ -205,16 +205,17 @@ class StorageUrl(str):
 
     def __repr__(self) -> str:
         text = str(self)
-        for each in _PASSWORDS:
-            text = each.sub(r"\1***", text)
+        for pattern in _PASSWORDS:
+            text = pattern.sub(r"\1***", text)
         return repr(text)
 
     def without_passwords(self, text: str) -> str:
         """Return a text without these passwords, as they are written here or decoded."""
-        found = {match[2] for each in _PASSWORDS for match in each.finditer(self)}
-        found |= set(map(unquote_plus, found))
-        found |= {part.partition("=")[2] for secret in found for part in secret.split(";")}  # ODBC
-        for secret in sorted(found - {""}, key=len, reverse=True):
+        hidden = {match[2] for pattern in _PASSWORDS for match in pattern.finditer(self)}
+        hidden |= set(map(unquote_plus, hidden))
+        # ODBC
+        hidden |= {part.partition("=")[2] for secret in hidden for part in secret.split(";")}
+        for secret in sorted(hidden - {""}, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
@@ -227,10 +228,10 @@ def shown(storage: object) -> str:
 def _explained(storage: Storage, error: Exception, what: str, advice: str) -> ProblemError:
     """Return an error that names the storage and its cause, without passwords."""
     reason = StorageUrl(storage).without_passwords(str(error))
-    found = StorageError(f"the storage {shown(storage)} {what} ({reason}); {advice}")
+    storage_error = StorageError(f"the storage {shown(storage)} {what} ({reason}); {advice}")
     # A traceback shows the cause, too.
-    found.__cause__ = error if reason == str(error) else None
-    return found
+    storage_error.__cause__ = error if reason == str(error) else None
+    return storage_error
 
 
 def trials_in(journal: Path) -> list[FrozenTrial]:

@@ -95,15 +95,15 @@ def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResul
 def target_table(result: SearchResult, *, sources: bool = False) -> pd.DataFrame:
     """Table of `ShiftSearch.target_table`."""
     rows = [_row(each) for each in _each(result, [t.name for t in result.problem.targets])]
-    found = most_urgent_first(pd.DataFrame(rows).set_index("site"))
+    targets = most_urgent_first(pd.DataFrame(rows).set_index("site"))
     if not sources:
-        return found
+        return targets
     asked = [_expected(each) for each in _each(result, result.problem.names)]
     data, predictions = result.context.data, result.choice.predictions
     assert predictions is not None  # sources cannot be targets otherwise
     losses = dict(zip(data.names, data.losses(predictions, result.loss), strict=True))
     asked = [{**row, "truth": float(losses[row["site"]].mean())} for row in asked]
-    return pd.concat([found, pd.DataFrame(asked).set_index("site")])
+    return pd.concat([targets, pd.DataFrame(asked).set_index("site")])
 
 
 def most_urgent_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -139,22 +139,22 @@ def _row(result: SearchResult) -> dict[str, Any]:
 
 def special(result: SearchResult) -> str:
     """Say in which columns the rows of the target differ most from those of the sources."""
-    problem, found = result.problem, []
+    problem, remarks = result.problem, []
     target, *sources = (_named(site.X) for site in (problem.target, *problem.sources))
     for name, distance in zip(
         result.shifts.index.astype(str), result.shifts.mean(axis=1), strict=True
     ):
         column = problem.columns.get(name)
         if column is not None and column.unseen >= _SPECIAL:
-            found.append(f"{name}: {percent(column.unseen)} new")
+            remarks.append(f"{name}: {percent(column.unseen)} new")
         elif distance >= _SPECIAL:
             words = name
-            if kind_of(own := target[name]) == "number":
+            if kind_of(values := target[name]) == "number":
                 medians = [rows[name].median() for rows in sources]
-                words += f" {'higher' if own.median() > np.median(medians) else 'lower'}"
-            found.append(words)
-    more = len(found) - _MOST_SPECIAL
-    return ", ".join([*found[:_MOST_SPECIAL], *[f"{more} more"] * (more > 0)])
+                words += f" {'higher' if values.median() > np.median(medians) else 'lower'}"
+            remarks.append(words)
+    more = len(remarks) - _MOST_SPECIAL
+    return ", ".join([*remarks[:_MOST_SPECIAL], *[f"{more} more"] * (more > 0)])
 
 
 def _named(X: Features) -> pd.DataFrame:
@@ -175,20 +175,22 @@ def label_plan(
     """Table of `ShiftSearch.label_plan`; some rows of the sites may be labelled already."""
     at_least(1)(budget, "budget")
     tables = {}
-    for each in _each(result, [target.name for target in result.problem.targets]):
-        known = labelled.get(each.target, 0)
-        most = min(int(budget), len(each.problem.target) - known)
+    for site_result in _each(result, [target.name for target in result.problem.targets]):
+        n_labelled = labelled.get(site_result.target, 0)
+        most = min(int(budget), len(site_result.problem.target) - n_labelled)
         counts = [*(m for m in _COUNTS if m < most), most]
-        tables[each.target] = label_worth(each, counts, level=level, labelled=known)
+        tables[site_result.target] = label_worth(
+            site_result, counts, level=level, labelled=n_labelled
+        )
     gains = {site: dict(zip(t.index, t["gain"], strict=True)) for site, t in tables.items()}
     labels = shares(gains, int(budget))
     rows = []
     for site, worth in tables.items():
         m = labels[site]
-        own = {c: np.interp(m, worth.index, worth[c]) for c in ("gain", "gain_low", "gain_high")}
-        rows.append({"site": site, "labels": m, "risk": worth["risk"].iloc[0], **own})
-    found = pd.DataFrame(rows).set_index("site")
-    return found.sort_values(["labels", "gain"], ascending=False, kind="stable")
+        gain = {c: np.interp(m, worth.index, worth[c]) for c in ("gain", "gain_low", "gain_high")}
+        rows.append({"site": site, "labels": m, "risk": worth["risk"].iloc[0], **gain})
+    plan = pd.DataFrame(rows).set_index("site")
+    return plan.sort_values(["labels", "gain"], ascending=False, kind="stable")
 
 
 def shares(gains: Mapping[str, Mapping[int, float]], budget: int) -> dict[str, int]:
@@ -200,7 +202,7 @@ def shares(gains: Mapping[str, Mapping[int, float]], budget: int) -> dict[str, i
     >>> shares({"A": {0: 0, 10: 3, 20: 4}, "B": {0: 0, 10: 2, 20: 3.9}}, 25)
     {'A': 10, 'B': 15}
     """
-    found, pieces = dict.fromkeys(gains, 0), []
+    labels, pieces = dict.fromkeys(gains, 0), []
     for site, curve in gains.items():
         m, counts = 0, sorted(curve)
         while m < counts[-1]:
@@ -210,6 +212,6 @@ def shares(gains: Mapping[str, Mapping[int, float]], budget: int) -> dict[str, i
             pieces.append((slope, site, further - m))
             m = further
     for _, site, most in sorted(pieces, key=lambda piece: -piece[0]):
-        found[site] += min(most, budget)
+        labels[site] += min(most, budget)
         budget -= min(most, budget)
-    return found
+    return labels

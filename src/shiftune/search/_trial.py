@@ -272,8 +272,8 @@ def table(trials: list[FrozenTrial], risks: Mapping[int, RiskEstimate]) -> pd.Da
         rows.append(row)
     columns = sorted(dict.fromkeys(name for row in rows for name in row), key=_place)
     none = ["trial", "state", "seconds", "failure", "tied_with_best"]
-    found = pd.DataFrame(rows, columns=columns or none).set_index("trial")
-    return found.astype({"tied_with_best": "boolean"})
+    frame = pd.DataFrame(rows, columns=columns or none).set_index("trial")
+    return frame.astype({"tied_with_best": "boolean"})
 
 
 def _place(column: str) -> int:

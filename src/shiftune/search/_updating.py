@@ -146,8 +146,8 @@ class Updater:
         rows = [data.validation_rows([name]) for name in data.sources]
         k = len(rows)
         return SiteEffects(
-            [predictions[own] for own in rows],
-            [rows_of(data.X_validation, own) for own in rows],
+            [predictions[site_rows] for site_rows in rows],
+            [rows_of(data.X_validation, site_rows) for site_rows in rows],
             data.y_validation[:k],
             result.loss,
             data.classes,
@@ -161,13 +161,13 @@ class Updater:
     def estimate(
         self,
         of_sources: Sequence[Floats],
-        own: Floats | None = None,
+        of_target: Floats | None = None,
         few: Site | None = None,
         unlike: float = 0.0,
     ) -> RiskEstimate:
         """Estimate the risk from losses of the sources, and of labelled rows of the target."""
         context, data, k = self.result.context, self.result.context.data, len(of_sources)
-        losses = [*of_sources, *([] if own is None else [own])]
+        losses = [*of_sources, *([] if of_target is None else [of_target])]
         weights: list[Floats | None] = [*(data.sample_weight or [None] * k)[:k]]
         groups = [*(data.groups or [np.arange(len(each)) for each in losses])[:k]]
         if few is not None:
@@ -181,7 +181,7 @@ class Updater:
             )
         risk = risk.signed(nonnegative=min(float(each.min()) for each in losses) >= 0)
         risk = by_group(risk, groups)
-        if own is not None:
+        if of_target is not None:
             risk = combined(risk, self.estimate(of_sources), unlike)
         return risk.condensed()
 
@@ -349,7 +349,7 @@ def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
     if classes is not None and len(classes) == 2:
         classes = classes[1:]
     of_class = {} if classes is None else {"class": np.repeat(classes, len(names))}
-    found = pd.DataFrame(
+    frame = pd.DataFrame(
         of_class
         | {
             "term": names * len(update.effect),
@@ -358,7 +358,7 @@ def _table(effects: SiteEffects, update: Update) -> pd.DataFrame:
             "between_sites": np.tile(update.between, len(update.effect)),
         }
     )
-    return found.set_index([*of_class, "term"])
+    return frame.set_index([*of_class, "term"])
 
 
 def site_scores(result: SearchResult, updated: Updated | None = None) -> SiteScores:
@@ -403,8 +403,8 @@ def label_worth(
     """Table of `ShiftSearch.label_worth`, of labels beside those of rows that are labelled."""
     if counts is None:
         counts = [0, *(m for m in COUNTS if m <= len(result.problem.target))]
-    given = np.atleast_1d(np.asarray(counts))
-    if not len(given) or given.dtype.kind not in "iu" or given.min() < 0:
+    label_counts = np.atleast_1d(np.asarray(counts))
+    if not len(label_counts) or label_counts.dtype.kind not in "iu" or label_counts.min() < 0:
         raise SettingsError(f"counts must be whole numbers >= 0, got {counts!r}")
     if not 0 < level < 1:
         raise SettingsError(f"level must lie between 0 and 1, got {level!r}")
@@ -416,7 +416,7 @@ def label_worth(
         )
     before = updater.estimate(effects.source_losses(labelled))
     rows = []
-    for m in sorted({0, *given.tolist()}):
+    for m in sorted({0, *label_counts.tolist()}):
         losses = effects.source_losses(labelled + m)
         risk = updater.estimate(losses) if m else before
         gain = before.minus(risk)
@@ -437,7 +437,7 @@ def label_worth(
 def _half_width(risk: RiskEstimate, losses: Sequence[Floats], m: int, level: float) -> float:
     """Half the interval with m labels, which take a share from the sources by their variance."""
     if m:
-        one_row = float(np.average([own.var() for own in losses], weights=risk.n))
+        one_row = float(np.average([of_site.var() for of_site in losses], weights=risk.n))
         share = share_of_labels(m, one_row, risk.variance)
         variance = (1 - share) ** 2 * risk.variance + share**2 * one_row / m
         risk = replace(risk, variance=variance)

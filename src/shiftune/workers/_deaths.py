@@ -128,8 +128,8 @@ def oom_kills() -> int:
     names = ("memory.events", "memory.oom_control")
     for file in [*(group / name for group in _groups() for name in names), PROC / "vmstat"]:
         with suppress(OSError):
-            if found := re.search(r"^oom_kill (\d+)$", file.read_text(), re.MULTILINE):
-                return int(found[1])
+            if match := re.search(r"^oom_kill (\d+)$", file.read_text(), re.MULTILINE):
+                return int(match[1])
     return 0
 
 

@@ -114,7 +114,7 @@ def _descend(
         bound, gradient = posterior.lower_bound_gradient(moved, beta)
         return bound, gradient[free]
 
-    found = minimize(
+    optimum = minimize(
         loss,
         row[free],
         jac=True,
@@ -122,8 +122,8 @@ def _descend(
         bounds=[(0.0, 1.0)] * int(free.sum()),
         options={"maxiter": 30, "ftol": 1e-6},
     )
-    moved[free] = found.x
-    return moved, float(found.fun)
+    moved[free] = optimum.x
+    return moved, float(optimum.fun)
 
 
 # Two different choices then lie at distance 1, as the two ends of a numeric range do.
@@ -323,13 +323,13 @@ class UnitCube:
 
     def neighbours(self, row: Array) -> Array:
         """Rows (m, C) that differ from ``row`` in one parameter that is not continuous."""
-        found = [np.empty((0, len(row)))]
+        blocks = [np.empty((0, len(row)))]
         for axis, part in zip(self.axes.values(), self._slices, strict=True):
             columns = axis.neighbours(row[part])
             rows = np.repeat(row[None, :], len(columns), axis=0)
             rows[:, part] = columns
-            found.append(rows)
-        return np.vstack(found)
+            blocks.append(rows)
+        return np.vstack(blocks)
 
     def grid(self) -> Array:
         """Every point (n_values, C) of a space without continuous parameters."""

@@ -135,7 +135,7 @@ def fit(rows: Array, y: Array, variances: Array, groups: Groups) -> Hyperparamet
         prior, prior_gradient = log_prior(theta)
         return -(value + prior), -(gradient + prior_gradient)
 
-    found = minimize(
+    optimum = minimize(
         loss,
         np.array([START[0]] * n_scales + [START[1], START[2]]),
         jac=True,
@@ -143,7 +143,7 @@ def fit(rows: Array, y: Array, variances: Array, groups: Groups) -> Hyperparamet
         bounds=[LENGTH_SCALE_BOUNDS] * n_scales + [SIGNAL_BOUNDS, NOISE_BOUNDS],
         options={"maxiter": 50, "ftol": 1e-6, "gtol": 1e-3},
     )
-    return Hyperparameters.from_log(np.asarray(found.x))
+    return Hyperparameters.from_log(np.asarray(optimum.x))
 
 
 class Posterior:
@@ -172,11 +172,11 @@ class Posterior:
         pending: Array | None = None,
     ) -> None:
         n = len(rows)
-        known = rows if pending is None else np.vstack([rows, pending])
+        all_rows = rows if pending is None else np.vstack([rows, pending])
         self._n = n
         self._signal = hyperparameters.signal
         self._inverse_scales = 1.0 / hyperparameters.length_scales[groups]
-        self._known = known * self._inverse_scales
+        self._known = all_rows * self._inverse_scales
         K = self._kernel(self._known)
         K.flat[:: len(K) + 1] += hyperparameters.noise
         K.flat[: n * len(K) : len(K) + 1] += variances

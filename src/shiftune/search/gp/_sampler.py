@@ -148,7 +148,7 @@ class GPLCBSampler(BaseSampler):
             # Computed afresh, not with Optuna's caching class: that one identifies its study by an
             # id that all in-memory studies share, and a sampler may be used for several.
             space = intersection_search_space(study.get_trials(deepcopy=False))
-        return {name: found for name, found in space.items() if not found.single()}
+        return {name: dist for name, dist in space.items() if not dist.single()}
 
     def sample_independent(
         self,
@@ -220,12 +220,12 @@ class GPLCBSampler(BaseSampler):
     ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         few = history.thinned(self.most_fitted)
         hyperparameters = fit(few.rows, few.y, few.variances, cube.groups)
-        known = history.thinned(self.most_rows)
+        trials = history.thinned(self.most_rows)
         posterior = Posterior(
-            known.rows, known.y, known.variances, cube.groups, hyperparameters, history.pending
+            trials.rows, trials.y, trials.variances, cube.groups, hyperparameters, history.pending
         )
         visited = set(keys(history.settled))
-        return minimise_lower_bound(posterior, cube, self._beta, rng, known.rows, visited)
+        return minimise_lower_bound(posterior, cube, self._beta, rng, trials.rows, visited)
 
     def _rng(self, trial: FrozenTrial, *stream: int) -> np.random.Generator:
         if self._seed is None:
@@ -287,7 +287,7 @@ class TrialHistory:
         if len(settled) == len(inside):  # no conditional parameters, as far as can be seen
             settled += proposed
         variances = np.array([reported_variance(trial) for trial in seen], dtype=np.float64)
-        y, variances = standardise(tame(y, variances, stopped), variances)
+        y, variances, _, _ = standardise(tame(y, variances, stopped), variances)
         return cls(
             rows=cube.encode([trial.params for trial in seen]),
             y=y,
@@ -329,11 +329,11 @@ def spread_rows(rows: Array, first: NDArray[np.intp], count: int) -> NDArray[np.
 
 def covers(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
     """Whether a trial has all parameters of a space, with the same distributions."""
-    return all(trial.distributions.get(name) == found for name, found in space.items())
+    return all(trial.distributions.get(name) == dist for name, dist in space.items())
 
 
 def _nothing_else(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
-    return all(name in space or found.single() for name, found in trial.distributions.items())
+    return all(name in space or dist.single() for name, dist in trial.distributions.items())
 
 
 def _signed_value(trial: FrozenTrial, sign: float) -> float | None:
@@ -348,18 +348,18 @@ def _signed_value(trial: FrozenTrial, sign: float) -> float | None:
 
 def reported_variance(trial: FrozenTrial) -> float:
     """Return the trial's `VARIANCE_KEY` attribute; 0 if it is missing or not a variance."""
-    found = trial.user_attrs.get(VARIANCE_KEY)
-    if found is None:
+    value = trial.user_attrs.get(VARIANCE_KEY)
+    if value is None:
         return 0.0
     try:
-        variance = float(found)
+        variance = float(value)
     except (TypeError, ValueError):
         variance = math.nan
     if variance >= 0.0:
         return variance
     # The trial's cost is already spent: a warning, not the end of the study.
     warnings.warn(
-        f"trial {trial.number} has the user attribute {VARIANCE_KEY!r} = {found!r}, which is not "
+        f"trial {trial.number} has the user attribute {VARIANCE_KEY!r} = {value!r}, which is not "
         "a variance; expected a number >= 0. The trial is used as if it had none.",
         stacklevel=2,
     )
@@ -396,18 +396,18 @@ def tame(y: Array, variances: Array, stopped: NDArray[np.bool_]) -> Array:
     return np.minimum(y, median + (median - best) + 2.0 * sd)
 
 
-def standardise(y: Array, variances: Array) -> tuple[Array, Array]:
-    """``(y - m) / s`` and ``variances / s^2``, of precision-weighted mean m and spread s.
+def standardise(y: Array, variances: Array) -> tuple[Array, Array, float, float]:
+    """``(y - m) / s``, ``variances / s^2``, m and s: precision-weighted mean and spread.
 
     The weights are ``1 / (s^2 + variance)``, found in two rounds from the unweighted s: a very
     uncertain value moves neither m nor s. Without variances, m and s are the usual ones.
 
-    >>> y, v = standardise(np.array([1.0, 5.0]), np.array([4.0, 4.0]))
-    >>> y.tolist(), v.tolist()
-    ([-1.0, 1.0], [1.0, 1.0])
+    >>> y, v, m, s = standardise(np.array([1.0, 3.0]), np.array([0.0, 0.0]))
+    >>> y.tolist(), m, s
+    ([-1.0, 1.0], 2.0, 1.0)
     """
     if not len(y):
-        return y, variances
+        return y, variances, 0.0, 1.0
     centre = np.median(y)
     unit = np.abs(y - centre).max() or 1.0
     z = (y - centre) / unit
@@ -420,4 +420,5 @@ def standardise(y: Array, variances: Array) -> tuple[Array, Array]:
         mean = w @ z
         spread = w @ np.square(z - mean)
     scale = np.sqrt(spread) if spread > 1e-18 else 1.0
-    return (z - mean) / scale, np.minimum(v / scale**2, LARGEST_VARIANCE)
+    scaled = np.minimum(v / scale**2, LARGEST_VARIANCE)
+    return (z - mean) / scale, scaled, float(centre + unit * mean), float(unit * scale)
