@@ -78,6 +78,24 @@ def test_there_are_never_more_members_than_allowed():
     assert weights.sum() == pytest.approx(1)
 
 
+def test_every_family_has_candidates():
+    """Many trials beside the best one are nearly one model, and leave no place for another."""
+    rng = np.random.default_rng(0)
+    y = [rng.normal(size=500) for _ in range(4)]
+    labels = np.concatenate(y)
+    one, other = (labels + rng.normal(0, sd, len(labels)) for sd in (1.0, 1.1))
+    alike = [one + rng.normal(0, 0.01, len(labels)) for _ in range(20)]
+    predictions, rows = dict(enumerate([*alike, other])), np.full(len(labels), 1 / len(labels))
+    of_one = Candidates(predictions, y, rows, SQUARED, None)
+    assert 20 not in of_one.numbers
+    family = {number: "other" if number == 20 else "one" for number in predictions}
+    of_both = Candidates(predictions, y, rows, SQUARED, None, family)
+    # Of independent errors the weights are as 1 / sd^2, and the variance is that of the mean.
+    assert of_both.members(of_both.weights())[20] == pytest.approx(1 / (1 + 1.21), abs=1.01 / 15)
+    variances = [losses(found, found.weights()).mean() for found in (of_one, of_both)]
+    np.testing.assert_allclose(variances, [1, 1 / (1 + 1 / 1.21)], rtol=0.1)
+
+
 def test_sites_count_by_their_shares():
     y = [np.zeros(5), np.zeros(500)]
     first, second = (np.repeat(errors, [5, 500]) for errors in ([0.0, 1.0], [2.0, 0.0]))

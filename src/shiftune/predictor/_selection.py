@@ -18,8 +18,11 @@ Floats = NDArray[np.float64]
 # From losses of every source to the risk at the target.
 Estimator = Callable[[Sequence[Floats]], RiskEstimate]
 
-# The best trials, among which members are chosen, and how often one is added.
+# The best trials, as many of every model family, among which members are chosen. The sampler puts
+# later trials beside the best one: the best of all families together would be nearly one model
+# (`benchmarks/results/ensembles.md`).
 CANDIDATES = 12
+# How often one of them is added.
 ROUNDS = 15
 # Every member is stored, and runs for every prediction.
 MOST_MEMBERS = 8
@@ -43,15 +46,17 @@ class Candidates:
     Parameters
     ----------
     predictions : mapping from trial numbers to predictions
-        The best of them by the criterion are the candidates. Where a fold of sites is held out of
-        the choice, it is held out of this, too; `numbers` has the candidates of all choices, the
-        best first.
+        The best of every family by the criterion are the candidates. Where a fold of sites is held
+        out of the choice, it is held out of this, too; `numbers` has the candidates of all choices,
+        the best first.
     y : k arrays of shape (n_j,)
         Labels of the rows that were predicted.
     row_shares : array of shape (n,)
         :math:`c_i`: the share of the row's site, divided by its rows.
     loss : Loss
     classes : array of shape (C,), or None for quantities
+    family : mapping from trial numbers to names, optional
+        Model family of every trial; by default there is one.
     most_rows : int
         Members are chosen on about so many rows, spread evenly over those of every site and
         class; with more than three classes on fewer, since every class has a probability.
@@ -75,6 +80,7 @@ class Candidates:
         row_shares: Floats,
         loss: Loss,
         classes: NDArray[np.generic] | None,
+        family: Mapping[int, str] | None = None,
         most_rows: int = _MOST_ROWS,
     ) -> None:
         self.y, self.loss, self.classes = np.concatenate(list(y)), loss, classes
@@ -97,8 +103,10 @@ class Candidates:
         alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
         ranked = sorted(alone, key=lambda number: float(alone[number].sum()))
         parts = np.array([alone[number] for number in ranked])
-        best: dict[int | None, NDArray[np.bool_]] = {None: _best(parts.sum(axis=1))}
-        best |= {j: _best(parts.sum(axis=1) - own) for j, own in enumerate(parts.T)}
+        names = ["" if family is None else family[number] for number in ranked]
+        kind = np.unique(names, return_inverse=True)[1]
+        best: dict[int | None, NDArray[np.bool_]] = {None: _best(parts.sum(axis=1), kind)}
+        best |= {j: _best(parts.sum(axis=1) - own, kind) for j, own in enumerate(parts.T)}
         wanted = np.any(list(best.values()), axis=0)
         self._eligible = {without: eligible[wanted] for without, eligible in best.items()}
         self.numbers = [ranked[i] for i in np.flatnonzero(wanted)]
@@ -174,10 +182,12 @@ def _place_among(numbers: NDArray[np.intp]) -> NDArray[np.intp]:
     return place
 
 
-def _best(criterion: Floats) -> NDArray[np.bool_]:
-    """Mark the candidates."""
+def _best(criterion: Floats, family: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Mark the candidates: of every family the same number of its best trials."""
     order = np.argsort(criterion, kind="stable")
-    return np.isin(np.arange(len(criterion)), order[:CANDIDATES])
+    best = np.empty(len(order), dtype=bool)
+    best[order] = _place_among(family[order]) < max(1, CANDIDATES // (family.max() + 1))
+    return best
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,6 +236,7 @@ def choose(
     data: StudyData,
     loss: Loss,
     estimate: Estimator,
+    family: Mapping[int, str] | None = None,
 ) -> Choice:
     """Choose members and weights by the mean losses of the sites.
 
@@ -235,7 +246,7 @@ def choose(
     (`benchmarks/arena/ensembles.py`).
     """
     shares = data.row_coefficients(np.repeat(alone.risk.lam, alone.risk.n))
-    candidates = Candidates(predictions, data.y_validation, shares, loss, data.classes)
+    candidates = Candidates(predictions, data.y_validation, shares, loss, data.classes, family)
     nested, single = candidates.nested_predictions(), candidates.nested_predictions(1)
     together = estimate(data.losses(nested, loss))
     gain = estimate(data.losses(single, loss)).minus(together)

@@ -408,7 +408,8 @@ class FamilyWeights:
             data.row_coefficients(np.repeat(risk.lam, risk.n)),
             self.context.loss,
             data.classes,
-            most_rows=MOST_ROWS,
+            family,
+            MOST_ROWS,
         )
         shares: dict[str, float] = defaultdict(float)
         for number, weight in ensemble.members(ensemble.weights()).items():

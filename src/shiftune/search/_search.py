@@ -50,6 +50,7 @@ from shiftune.search._storage import (
 )
 from shiftune.search._targets import most_urgent_first, result_at
 from shiftune.search._trial import (
+    MODEL,
     OUT_OF_TIME,
     TrialContext,
     best_trial,
@@ -121,7 +122,8 @@ class OpenedStudy:
         evaluation = context.data, context.loss, context.estimate
         choice = best_alone(best, risks[best], predictions, *evaluation)
         if settings.final == "ensemble" and len(predictions) > 1:
-            choice = choose(choice, predictions, *evaluation)
+            family = {trial.number: trial.user_attrs.get(MODEL, "") for trial in trials}
+            choice = choose(choice, predictions, *evaluation, family)
         return SearchResult(
             self.problem,
             settings,
