@@ -226,10 +226,10 @@ def _end(code: int) -> None:
 def remove_folder(folder: str) -> None:
     """Remove a temporary folder, its mark last: if this is cut short, the rest is still known."""
     with suppress(OSError):
-        for each in os.scandir(folder):
-            if each.is_dir(follow_symlinks=False):
-                shutil.rmtree(each.path, ignore_errors=True)
-            elif each.name != IN_USE:
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != IN_USE:
                 with suppress(OSError):
-                    os.unlink(each.path)
+                    os.unlink(entry.path)
     shutil.rmtree(folder, ignore_errors=True)

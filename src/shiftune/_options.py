@@ -318,20 +318,20 @@ class SearchOptions:
 def options(*roles: Role) -> list[Field[Any]]:
     """Return the options that have one of the roles; all of them without a role."""
     every = fields(SearchOptions)
-    return [each for each in every if not roles or each.metadata["role"] in roles]
+    return [option for option in every if not roles or option.metadata["role"] in roles]
 
 
 def in_shell() -> dict[str, tuple[Field[Any], Shell]]:
     """Return the options that the command line has, by their names there."""
-    with_flag = [(each, each.metadata["shell"]) for each in options()]
-    return {shell.name: (each, shell) for each, shell in with_flag if shell is not None}
+    with_flag = [(option, option.metadata["shell"]) for option in options()]
+    return {shell.name: (option, shell) for option, shell in with_flag if shell is not None}
 
 
 def check_each(params: Mapping[str, Any]) -> None:
     """Raise a SettingsError unless every parameter is possible, whatever the others are."""
-    for each in options():
-        if check := each.metadata["check"]:
-            check(params[each.name], each.name)
+    for option in options():
+        if check := option.metadata["check"]:
+            check(params[option.name], option.name)
 
 
 PARAMETERS = inspect.cleandoc(SearchOptions.__doc__ or "").partition("\n\n")[2]

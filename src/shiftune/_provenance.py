@@ -46,21 +46,21 @@ def made_with(*beside: Path) -> dict[str, Any]:
 
 def versions_in_words(versions: Mapping[str, str] | None = None) -> str:
     """Write versions in a line: python 3.11.9, numpy 1.26.4; default: the installed ones."""
-    found = made_with()["versions"] if versions is None else versions
-    return ", ".join(f"{name} {version}" for name, version in found.items())
+    versions_of = made_with()["versions"] if versions is None else versions
+    return ", ".join(f"{name} {version}" for name, version in versions_of.items())
 
 
-def check_format(found: object, ours: int, where: str) -> None:
+def check_format(saved: object, ours: int, where: str) -> None:
     """Raise a StorageError unless the stored format is the one that this version writes."""
-    if found == ours:
+    if saved == ours:
         return
-    if isinstance(found, int) and found > ours:
+    if isinstance(saved, int) and saved > ours:
         raise StorageError(
-            f"{where} was written by a newer shiftune (format {found}; this version reads {ours}): "
+            f"{where} was written by a newer shiftune (format {saved}; this version reads {ours}): "
             "upgrade shiftune, or choose another place"
         )
     raise StorageError(
-        f"{where} is damaged or was written by an older shiftune (format {found}; this version "
+        f"{where} is damaged or was written by an older shiftune (format {saved}; this version "
         f"reads {ours}): choose another place"
     )
 

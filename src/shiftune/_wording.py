@@ -33,7 +33,7 @@ def shortened(text: str, most: int = 24) -> str:
 
 def printable(text: str) -> str:
     """Show characters that control a terminal, or turn its text round, as codes."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda control: control[0].encode("unicode_escape").decode(), text)
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -113,10 +113,10 @@ def figure_in_words(figure: Mapping[str, Any]) -> tuple[str, str, str]:
     low, high = ends = figure["low"], figure["high"]
     if figure["value"] is None:
         return "?", "", figure["note"]
-    known = None not in ends
+    complete = None not in ends
     value, constant, lowest, highest = (
-        "" if each is None else written_like(each, ends) if known else number(each)
-        for each in (figure[name] for name in ("value", "constant", "lowest", "highest"))
+        "" if value is None else written_like(value, ends) if complete else number(value)
+        for value in (figure[name] for name in ("value", "constant", "lowest", "highest"))
     )
     beside = [f"{figure['constant_is']} {constant}"] if constant else []
     if lowest:
@@ -154,20 +154,20 @@ def most_important(columns: Sequence[Mapping[str, Any]]) -> str:
     estimates = [
         {**c, "value": c["importance"]} for c in columns[:3] if c["importance"] is not None
     ]
-    return ", ".join(f"{each['column']} {estimate_in_words(each)}" for each in estimates)
+    return ", ".join(f"{column['column']} {estimate_in_words(column)}" for column in estimates)
 
 
 def loss_in_words(name: str) -> str:
     """Name a loss in a sentence: squared error, log loss."""
-    known = {"squared": "squared error", "absolute": "absolute error"}
-    known |= {"zero_one": "error rate", "brier": "Brier score"}
-    return known.get(name, name.replace("_", " "))
+    words = {"squared": "squared error", "absolute": "absolute error"}
+    words |= {"zero_one": "error rate", "brier": "Brier score"}
+    return words.get(name, name.replace("_", " "))
 
 
 def metric_in_words(name: str) -> str:
     """Name a metric in a table: AUC, O:E, sensitivity at 0.2."""
-    known = {"auc": "AUC", "o_e": "O:E", "rmse": "RMSE", "mae": "MAE", "r2": "R2", "f1": "F1"}
-    return known.get(name, loss_in_words(name).replace("@", " at "))
+    words = {"auc": "AUC", "o_e": "O:E", "rmse": "RMSE", "mae": "MAE", "r2": "R2", "f1": "F1"}
+    return words.get(name, loss_in_words(name).replace("@", " at "))
 
 
 def percent(share: float | None) -> str:
@@ -242,10 +242,10 @@ def check_choice(
     raise error(f"there is no {what} {str(name)!r}; {advice}")
 
 
-def check_different(given: Sequence[str], what: str) -> None:
+def check_different(names: Sequence[str], what: str) -> None:
     """Raise a SettingsError if a name is given twice."""
-    for place, name in enumerate(given):
-        if name in given[:place]:
+    for place, name in enumerate(names):
+        if name in names[:place]:
             raise SettingsError(f"the {what} {name!r} is given twice; name each {what} once")
 
 
@@ -266,17 +266,17 @@ _METRICS_ONLY = {"r2": "squared"} | dict.fromkeys(
 ROOTS = ("rmse", "root_mean_squared_error", "neg_root_mean_squared_error")
 
 
-def loss_name(given: object) -> LossName:
+def loss_name(loss: object) -> LossName:
     """Return our name of a loss, from ours or that of another library."""
-    if given in _METRICS_ONLY:
+    if loss in _METRICS_ONLY:
         raise SettingsError(
-            f"{given} cannot be tuned, since it is not a mean over rows; use "
-            f"loss={_METRICS_ONLY[given]!r}, which chooses as good models, and add "
-            f"metrics=[{given!r}] (--metric {given})"
+            f"{loss} cannot be tuned, since it is not a mean over rows; use "
+            f"loss={_METRICS_ONLY[loss]!r}, which chooses as good models, and add "
+            f"metrics=[{loss!r}] (--metric {loss})"
         )
-    if given in ROOTS:
+    if loss in ROOTS:
         return "squared"
     for name, others in _OTHER_NAMES.items():
-        if given in others:
+        if loss in others:
             return name
-    return check_choice(given, _names.LOSSES, "loss")
+    return check_choice(loss, _names.LOSSES, "loss")

@@ -105,9 +105,9 @@ def judgement(checks: Sequence[Check]) -> Judgement:
     do not use: no better than a constant | trust
     """
     for level, trust in ((Level.PROBLEM, Trust.DO_NOT_USE), (Level.CAUTION, Trust.WITH_CARE)):
-        found = tuple(check for check in checks if check.level is level)
-        if found:
-            return Judgement(trust, found)
+        reasons = tuple(check for check in checks if check.level is level)
+        if reasons:
+            return Judgement(trust, reasons)
     return Judgement(Trust.TRUST, ())
 
 

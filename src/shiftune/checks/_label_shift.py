@@ -149,14 +149,14 @@ def frequencies(P: Floats, prior: Floats) -> Floats:
 
     Probabilities have shape (n, C), frequencies (C,).
     """
-    found = prior
+    shares = prior
     for _ in range(_MOST_STEPS):
-        weighted = P * (found / prior)
+        weighted = P * (shares / prior)
         new = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
-        if np.abs(new - found).max() < _CONVERGED:
+        if np.abs(new - shares).max() < _CONVERGED:
             return np.asarray(new)
-        found = new
-    return np.asarray(found)
+        shares = new
+    return np.asarray(shares)
 
 
 def _model(Z: Floats, y: NDArray[Any], classes: NDArray[Any]) -> tuple[LogisticRegression, Floats]:

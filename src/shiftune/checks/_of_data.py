@@ -50,7 +50,7 @@ def site_effects_check(result: SearchResult) -> Check:
     effects, loss = result.updater.effects, loss_in_words(result.loss.name)
     weights = [site.sample_weight for site in effects.sources]
     plain, labelled = (
-        np.array([np.average(own, weights=w) for own, w in zip(losses, weights, strict=True)])
+        np.array([np.average(site, weights=w) for site, w in zip(losses, weights, strict=True)])
         for losses in (effects.source_losses(0), effects.source_losses(_MANY_LABELS))
     )
     gains = plain - labelled
@@ -150,7 +150,7 @@ def _column_errors(data: StudyData) -> tuple[pd.Series, float]:
     kinds = kinds_of(data.X_train)
     folds = [_errors_in_fold(data, fold, kinds) for fold in data.fold_numbers]
     sizes = np.unique(data.folds, return_counts=True)[1]
-    errors = sum(n * own for n, (own, _) in zip(sizes, folds, strict=True)) / sizes.sum()
+    errors = sum(n * error for n, (error, _) in zip(sizes, folds, strict=True)) / sizes.sum()
     return errors, float(np.average([constant for _, constant in folds], weights=sizes))
 
 
@@ -170,10 +170,10 @@ def _errors_in_fold(
         by_bin = _means(codes, Y, mean)[codes_test]
         errors.append(min(_error(by_bin, Y_test), _error(_line(x, Y, mean, new), Y_test)))
     for x, new in zip(level_columns(X, kinds).T, level_columns(X_test, kinds).T, strict=True):
-        codes, known = pd.factorize(x)
-        found = pd.Index(known).get_indexer(pd.Index(new))
+        codes, levels = pd.factorize(x)
+        places = pd.Index(levels).get_indexer(pd.Index(new))
         # Categories that training rows lack have the number after the last.
-        codes_test = np.where(found < 0, len(known), found)
+        codes_test = np.where(places < 0, len(levels), places)
         errors.append(_error(_means(codes, Y, mean)[codes_test], Y_test))
     # Numbers and dates come first, then categories.
     names = sorted(kinds, key=lambda name: kinds[name] == "category") or range(len(errors))
@@ -224,9 +224,9 @@ def _line(x: _Floats, Y: _Floats, mean: _Floats, new: _Floats) -> _Floats:
 
 def _bins(x: _Floats, new: _Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Number of the quantile bin; missing values have a bin of their own."""
-    known = x[~np.isnan(x)]
-    bins = min(_MOST_BINS, max(len(known) // _ROWS_PER_BIN, 1))
-    edges = np.unique(np.quantile(known, np.arange(1, bins) / bins)) if len(known) else known
+    numbers = x[~np.isnan(x)]
+    bins = min(_MOST_BINS, max(len(numbers) // _ROWS_PER_BIN, 1))
+    edges = np.unique(np.quantile(numbers, np.arange(1, bins) / bins)) if len(numbers) else numbers
 
     def codes(values: _Floats) -> NDArray[np.intp]:
         return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
@@ -329,7 +329,7 @@ _TWICE = 2.0
 _FEWEST_SOURCES = 5
 
 
-def prevalence_check(found: LabelShift) -> Check:
+def prevalence_check(shift: LabelShift) -> Check:
     """Check whether another frequency of the classes explains the target's rows.
 
     Where rows of a class look alike at every site and only the classes' frequencies differ, the
@@ -338,35 +338,35 @@ def prevalence_check(found: LabelShift) -> Check:
     far as that would have been right at the sources. A problem: 7 points, at worst outside the
     range of the sources, of which there are at least five.
     """
-    apart = found.likely - found.expected
-    outside = not found.lowest <= found.mixed <= found.highest
+    apart = shift.likely - shift.expected
+    outside = not shift.lowest <= shift.mixed <= shift.highest
     numbers = {
-        "expected": found.expected,
-        "mixed": found.mixed,
-        "lowest": found.lowest,
-        "highest": found.highest,
-        "trust": found.trust,
+        "expected": shift.expected,
+        "mixed": shift.mixed,
+        "lowest": shift.lowest,
+        "highest": shift.highest,
+        "trust": shift.trust,
     }
     about = (
-        f"By what they have in common with the sources' rows, {percent(found.expected)} of the "
-        f"target's are {found.label!r}"
+        f"By what they have in common with the sources' rows, {percent(shift.expected)} of the "
+        f"target's are {shift.label!r}"
     )
-    if apart < _SMALL and found.likely < _TWICE * found.expected:
+    if apart < _SMALL and shift.likely < _TWICE * shift.expected:
         finding = f"{about}; nothing contradicts it."
         return Check(_PREVALENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
     finding = (
-        f"{about}. But it may be {percent(found.likely)}, or {percent(found.mixed)} if only the "
+        f"{about}. But it may be {percent(shift.likely)}, or {percent(shift.mixed)} if only the "
         "classes' frequencies differ between sites, as they partly do at the sources (there "
-        f"{percent(found.lowest)} to {percent(found.highest)})."
+        f"{percent(shift.lowest)} to {percent(shift.highest)})."
     )
     advice = (
-        f"Find out how frequent {found.label!r} is at the target. If it is not as expected, "
+        f"Find out how frequent {shift.label!r} is at the target. If it is not as expected, "
         "probabilities and the estimated risk are wrong there; some ten labels (search.update) "
         "correct the level."
     )
-    sure = apart >= _LARGE and outside and found.sources >= _FEWEST_SOURCES
+    sure = apart >= _LARGE and outside and shift.sources >= _FEWEST_SOURCES
     level = Level.PROBLEM if sure else Level.CAUTION
-    headline = f"{found.label!r} may be far more frequent at the target than the sources suggest"
+    headline = f"{shift.label!r} may be far more frequent at the target than the sources suggest"
     return Check(_PREVALENCE, level, finding, advice, numbers, headline)
 
 
@@ -398,8 +398,8 @@ def reach_check(result: SearchResult) -> Check:
     finding += listed(new, MOST_NAMES)
     numbers = {**check.figures, "unseen": most}
     if check.level is not Level.OK:
-        found = f"{check.finding} {finding}."
-        return Check(_REACH, check.level, found, check.advice, numbers, check.headline)
+        findings = f"{check.finding} {finding}."
+        return Check(_REACH, check.level, findings, check.advice, numbers, check.headline)
     advice = "Add a source that has such rows, or label some: nothing is known of them."
     return Check(_REACH, Level.CAUTION, f"{finding}.", advice, numbers, finding)
 
@@ -438,8 +438,8 @@ def _range_check(result: SearchResult) -> Check:
         return Check(_REACH, Level.CAUTION, f"{beyond}.", advice, numbers, beyond)
     ends = sorted(estimates)
     half = float(stdtrit(risk.dof, 0.5 + _LEVEL / 2)) * risk.stderr
-    own = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
-    apart = (1 - own) * (ends[1] - ends[0]) / half if half > 0 else 0.0
+    of_target = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
+    apart = (1 - of_target) * (ends[1] - ends[0]) / half if half > 0 else 0.0
     numbers = {"outside": most, "apart": apart, "lowest": ends[0], "highest": ends[1]}
     far = (most >= _MANY_OUTSIDE and apart >= _FAR_APART) or (
         most >= _MOST_OUTSIDE and apart >= _STILL_APART
@@ -466,16 +466,16 @@ def _outside_shares(result: SearchResult) -> dict[str, float]:
     kinds = kinds_of(target)
     X, rows = number_columns(target, kinds), number_columns(sources, kinds)
     names = [name for name, kind in kinds.items() if kind != "category"] or range(X.shape[1])
-    found = {str(name): _outside(own, x) for name, own, x in zip(names, X.T, rows.T, strict=True)}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    shares = {str(name): _outside(t, x) for name, t, x in zip(names, X.T, rows.T, strict=True)}
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def _outside(target: _Floats, sources: _Floats) -> float:
     """Share of the target's values outside the middle 98 % of the sources' values."""
-    known, seen = target[~np.isnan(target)], sources[~np.isnan(sources)]
-    if not len(known) or not len(seen):
+    asked, seen = target[~np.isnan(target)], sources[~np.isnan(sources)]
+    if not len(asked) or not len(seen):
         return 0.0
     low, high = np.quantile(seen, [_TAIL, 1 - _TAIL])
     if low == high:  # the sources' values hardly differ, so they have no range
         return 0.0
-    return float(np.sum((known < low) | (known > high)) / len(target))
+    return float(np.sum((asked < low) | (asked > high)) / len(target))

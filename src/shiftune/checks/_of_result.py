@@ -165,11 +165,11 @@ _HALF = 0.5
 
 def telling_metrics(result: SearchResult) -> list[str]:
     """Return the metrics that stand beside the loss: those asked for, or those that say most."""
-    table, own = result.metrics.table, result.loss.name
-    names = [str(name) for name in table.index if name != own]
+    table, loss = result.metrics.table, result.loss.name
+    names = [str(name) for name in table.index if name != loss]
     if result.settings.metrics is None:
-        known = table.index[table["estimate"].notna()]
-        names = [name for name in _TELLING if name in known]
+        estimable = table.index[table["estimate"].notna()]
+        names = [name for name in _TELLING if name in estimable]
     return names[:_MOST_METRICS]
 
 
@@ -205,22 +205,22 @@ def beside_metrics(
     result: SearchResult, constant: float | None
 ) -> dict[str, tuple[float | None, str]]:
     """Return what chance or a constant gives, by metric; `constant` is the loss of a constant."""
-    known: dict[str, tuple[float | None, str]] = {"auc": (0.5, _CHANCE)}
+    beside: dict[str, tuple[float | None, str]] = {"auc": (0.5, _CHANCE)}
     if result.problem.task == "classification":
         labels = np.concatenate([site.labels for site in result.problem.sources])
         shares = np.unique(labels, return_counts=True)[1] / len(labels)
-        known["accuracy"] = float(shares.max()), FREQUENT
-        known["balanced_accuracy"] = 1 / len(shares), _CHANCE
+        beside["accuracy"] = float(shares.max()), FREQUENT
+        beside["balanced_accuracy"] = 1 / len(shares), _CHANCE
         brier = 1 - float(shares @ shares)
-        known["brier"] = brier / 2 if len(shares) == 2 else brier, CONSTANT
+        beside["brier"] = brier / 2 if len(shares) == 2 else brier, CONSTANT
     elif constant is not None and result.loss.name == "squared":
-        known["rmse"] = constant**0.5, CONSTANT
-    return known
+        beside["rmse"] = constant**0.5, CONSTANT
+    return beside
 
 
 def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
     """Return the metrics whose intervals are uninformative."""
-    known = beside_metrics(result, constant)
+    beside = beside_metrics(result, constant)
     rows = result.metrics.table[["low", "high"]].to_dict("index")
     return {
         metric.name
@@ -230,7 +230,7 @@ def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> se
             metric.scale,
             metric.better,
             (low, rows[metric.name]["high"]),
-            known.get(metric.name, (None, ""))[0],
+            beside.get(metric.name, (None, ""))[0],
             squared=metric.name == "r2",
         )
     }
@@ -257,9 +257,9 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     rows: dict[Any, Any] = result.metrics.table.to_dict("index")
     shown = telling_metrics(result)
     wide = {
-        metric_in_words(each): (rows[each]["low"], rows[each]["high"])
-        for each in shown
-        if each in nothing
+        metric_in_words(name): (rows[name]["low"], rows[name]["high"])
+        for name in shown
+        if name in nothing
     }
     none_left = 0 < len(shown) == len(wide)
     if not loss_says_something(result, risk, constant):
@@ -277,7 +277,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     if not wide:
         finding = f"The interval of the {name} has no width, although it is not known exactly."
         return Check(_WIDTH, level, finding, advice, numbers, "the interval has no width")
-    intervals = (f"{each} {interval_in_words(*ends)}" for each, ends in wide.items())
+    intervals = (f"{name} {interval_in_words(*ends)}" for name, ends in wide.items())
     finding = (
         f"uninformative 95 % intervals: {listed(intervals, quoted=False)}. They contain good "
         "models and such as are far worse than a constant or chance."
@@ -308,8 +308,8 @@ def agreement_check(risk: RiskEstimate) -> Check:
     check = _among_sources(risk)
     if not risk.labelled_target:
         return check
-    own, by_sources, p_value = _own_labels(risk)
-    numbers = check.figures | {"own_labels": own, "by_sources": by_sources, "own_p_value": p_value}
+    labels, others, p_value = _own_labels(risk)
+    numbers = check.figures | {"own_labels": labels, "by_sources": others, "own_p_value": p_value}
     if p_value >= SIGNIFICANT:
         return replace(check, figures=numbers)
     target = risk.names[-1]
@@ -318,7 +318,7 @@ def agreement_check(risk: RiskEstimate) -> Check:
         headline=f"labels of {target!r} contradict the sources",
         level=Level.PROBLEM if check.level is Level.PROBLEM else Level.CAUTION,
         finding=f"{check.finding} But the labelled rows of {target!r} itself give "
-        f"{number(own, 4)} and the sources {number(by_sources, 4)}: sampling error and "
+        f"{number(labels, 4)} and the sources {number(others, 4)}: sampling error and "
         f"site-to-site variation do not explain the difference ({chance(p_value)}).",
         advice=f"Trust the labels of {target!r} and add more: it is unlike the sources, which help "
         "little.",
@@ -328,17 +328,17 @@ def agreement_check(risk: RiskEstimate) -> Check:
 
 def _own_labels(risk: RiskEstimate) -> tuple[float, float, float]:
     """Risk by the target's labels, risk by the sources, and p value of the difference."""
-    own, sources = float(risk.estimates[-1]), without_source(risk, risk.names[-1])
+    by_labels, sources = float(risk.estimates[-1]), without_source(risk, risk.names[-1])
     spread = np.sqrt(sources.variance + risk.divergences[-1] / risk.n[-1])
     if spread == 0:
-        return own, sources.value, float(own == sources.value)
-    p_value = 2 * stdtr(sources.dof, -abs(own - sources.value) / spread)
-    return own, sources.value, float(p_value)
+        return by_labels, sources.value, float(by_labels == sources.value)
+    p_value = 2 * stdtr(sources.dof, -abs(by_labels - sources.value) / spread)
+    return by_labels, sources.value, float(p_value)
 
 
 def _among_sources(risk: RiskEstimate) -> Check:
-    found = heterogeneity_of(risk)
-    if found is None:
+    test = heterogeneity_of(risk)
+    if test is None:
         return Check(
             _AGREEMENT,
             Level.CAUTION,
@@ -349,19 +349,19 @@ def _among_sources(risk: RiskEstimate) -> Check:
             "only one source is in the estimate",
         )
     numbers = {
-        "q": found.q,
-        "p_value": found.p_value,
-        "i_squared": found.i_squared,
+        "q": test.q,
+        "p_value": test.p_value,
+        "i_squared": test.i_squared,
     }
-    if found.p_value >= SIGNIFICANT:
+    if test.p_value >= SIGNIFICANT:
         finding = (
-            f"The {found.k} sources agree about the risk within sampling error "
-            f"({chance(found.p_value)})."
+            f"The {test.k} sources agree about the risk within sampling error "
+            f"({chance(test.p_value)})."
         )
         return Check(_AGREEMENT, Level.OK, finding, NOTHING_TO_DO, numbers)
     finding = (
-        f"The {found.k} sources disagree about the risk by more than sampling error "
-        f"({chance(found.p_value)}); {percent(found.i_squared)} of the variation between them is "
+        f"The {test.k} sources disagree about the risk by more than sampling error "
+        f"({chance(test.p_value)}); {percent(test.i_squared)} of the variation between them is "
         "real (I²)."
     )
     if risk.between is not None:
@@ -382,7 +382,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
     )
     return Check(
         _AGREEMENT,
-        Level.PROBLEM if found.i_squared >= _HIGH else Level.CAUTION,
+        Level.PROBLEM if test.i_squared >= _HIGH else Level.CAUTION,
         f"{finding} The interval of the risk does not include these differences.",
         "Use risk='adjusted', whose interval does. Either similar cases have different outcomes "
         f"at different sites, or {otherwise}; search.plot_sources() shows which sources disagree.",
@@ -489,9 +489,9 @@ def enough_check(result: SearchResult) -> Check:
     data, risk, predictions = result.context.data, result.choice.risk, result.choice.predictions
     sources = int(np.sum(risk.lam[: len(risk.source_names)] > 0))
     numbers = {"sources": float(sources)}
-    found: list[str] = []
+    reasons: list[str] = []
     if sources < _FEW_SOURCES:
-        found.append(f"{count(sources, 'source')} only, too few to show how far sites differ")
+        reasons.append(f"{count(sources, 'source')} only, too few to show how far sites differ")
     if data.classes is not None:
         y = np.concatenate(data.y_validation)
         counts = {str(c): int(np.sum(y == c)) for c in data.classes}
@@ -499,11 +499,11 @@ def enough_check(result: SearchResult) -> Check:
         rare = [f"{rows} of {name!r}" for name, rows in counts.items() if rows < _FEW_OF_A_CLASS]
         if rare:
             named = listed(rare, MOST_NAMES, quoted=False)
-            found.append(f"only few rows of a class to evaluate the model: {named}")
+            reasons.append(f"only few rows of a class to evaluate the model: {named}")
     rows = np.array([len(site) for site in result.problem.sources])
     numbers["largest_source"] = float(rows.max() / rows.sum()) if len(rows) > 1 else 0.0
     if numbers["largest_source"] > _GIANT:
-        found.append(
+        reasons.append(
             f"few training rows besides those of {result.problem.names[rows.argmax()]!r}, which "
             f"has {percent(numbers['largest_source'])} of them, so the model is mostly one of that "
             "site"
@@ -511,11 +511,11 @@ def enough_check(result: SearchResult) -> Check:
     if predictions is not None:
         numbers["tail"] = share = tail_share(data.losses(predictions, result.loss))
         if share > _HEAVY_TAIL:
-            found.append(
+            reasons.append(
                 f"a few large losses that decide: 1 % of the rows have {percent(share)} of the "
                 "variance"
             )
-    if not found:
+    if not reasons:
         finding = f"{count(sources, 'source')}, no rare class, no giant site, no heavy tail."
         return Check(_ENOUGH, Level.OK, finding, NOTHING_TO_DO, numbers)
     advice = (
@@ -523,7 +523,7 @@ def enough_check(result: SearchResult) -> Check:
         "the interval."
     )
     return Check(
-        _ENOUGH, Level.CAUTION, f"There are {'; '.join(found)}.", advice, numbers, found[0]
+        _ENOUGH, Level.CAUTION, f"There are {'; '.join(reasons)}.", advice, numbers, reasons[0]
     )
 
 
@@ -540,22 +540,22 @@ def trials_check(result: SearchResult) -> Check:
     trials, asked = finished_trials(result.study), result.settings.n_trials
     numbers = {"asked": float(asked), "finished": float(len(trials))}
     numbers["evaluated"] = float(len(result.risks))
-    found = list(notes_on_unused(result.families, trials))
-    headline = "models or trials were not used" if found else ""
+    notes = list(notes_on_unused(result.families, trials))
+    headline = "models or trials were not used" if notes else ""
     whole = isinstance(result.settings.sampler, GridSampler | BruteForceSampler)
     if len(trials) < _FINISHED * asked and not whole:
         headline = f"only {len(trials)} of {count(asked, 'trial')} finished"
-        found.insert(0, headline)
-    if not found:
+        notes.insert(0, headline)
+    if not notes:
         finding = f"{count(len(result.risks), 'trial')} evaluated, of {asked} asked for."
         return Check(_TRIALS, Level.OK, finding, NOTHING_TO_DO, numbers)
-    text = "; ".join(found)
+    text = "; ".join(notes)
     advice = "Run more trials: better parameters, or a better model, may not have been tried."
     return Check(_TRIALS, Level.CAUTION, f"{text[0].upper()}{text[1:]}.", advice, numbers, headline)
 
 
 def tail_share(losses: list[NDArray[np.float64]]) -> float:
     """Share of the variance within sites that one row in a hundred makes up."""
-    squares = np.sort(np.concatenate([(own - own.mean()) ** 2 for own in losses]))[::-1]
+    squares = np.sort(np.concatenate([(site - site.mean()) ** 2 for site in losses]))[::-1]
     total = float(squares.sum())
     return float(squares[: max(len(squares) // 100, 1)].sum()) / total if total > 0 else 0.0

@@ -154,7 +154,7 @@ class SiteRows:
     def take(self, rows: Rows) -> SiteRows:
         """Return some of the rows."""
         arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{n: each[rows] for n, each in arrays.items() if each is not None})
+        return replace(self, **{n: v[rows] for n, v in arrays.items() if v is not None})
 
     def with_effect(self, effect: Floats) -> Floats:
         """Return the predictions with an effect of the site, (n, K)."""
@@ -336,10 +336,10 @@ def posterior(site: SiteRows, log_prior: Floats, unit: float | None) -> Posterio
             evidence(r[:, k], w[:, k], site.slopes[:, k], site.columns, noise_known=unit is None)
             for k in range(K)
         ]
-        log = share * np.sum([each.log_likelihood for each in shown], axis=0)
+        log = share * np.sum([rows.log_likelihood for rows in shown], axis=0)
         total = float(logsumexp(log + log_prior))
         weights = np.exp(log + log_prior - total)
-        before, effect = effect, np.array([each.effect(weights) for each in shown])
+        before, effect = effect, np.array([rows.effect(weights) for rows in shown])
         if unit is None:
             move = np.abs(added(site.slopes, site.columns, effect - before)).max(initial=_FAR)
             effect = before + (effect - before) * (_FAR / move if step < _FULL_STEPS else 0.5)
@@ -368,8 +368,8 @@ def draw_labels(site: SiteRows, labels: int, seed: int) -> list[tuple[Rows, Rows
     cluster, labels = site.cluster, min(labels, site.most_labels)
     order = np.random.default_rng(seed).permutation(cluster.max() + 1)
     turned = [np.roll(order, -(draw * len(order) // _DRAWS))[:labels] for draw in range(_DRAWS)]
-    marked = [np.isin(cluster, own) for own in turned]
-    return [(np.flatnonzero(own), np.flatnonzero(~own)) for own in marked]
+    marked = [np.isin(cluster, clusters) for clusters in turned]
+    return [(np.flatnonzero(labelled), np.flatnonzero(~labelled)) for labelled in marked]
 
 
 class Update(NamedTuple):
@@ -440,17 +440,17 @@ class SiteEffects:
     ) -> None:
         self.loss, self.classes, self.seed = loss, classes, seed
         self.out_of_site = out_of_site
-        scaled = [to_scale(own) for own in predictions]
+        scaled = [to_scale(p) for p in predictions]
         rows, every = stacked(X), np.concatenate(scaled)
         self.terms = Terms(columns).fit(rows, every)
-        self._plain = [loss(own, p, classes) for own, p in zip(y, predictions, strict=True)]
+        self._plain = [loss(labels, p, classes) for labels, p in zip(y, predictions, strict=True)]
         self.unit: float | None = None
         self.shift = 0.0
         if classes is None:
             self._learn_values(scaled, y)
         # All at once: a thousand small tables take a hundred times as long.
         slopes, numbers = self.terms.transform(rows, every)
-        ends = np.cumsum([len(own) for own in y])[:-1]
+        ends = np.cumsum([len(labels) for labels in y])[:-1]
         nothing = [None] * len(y)
         self.sources = [
             SiteRows(f, own_slopes, own_columns, labels, self._observed(labels), group, weight)
@@ -473,21 +473,21 @@ class SiteEffects:
         no effect of a site.
         """
         labels = np.concatenate(list(y)).astype(float)
-        residuals = [own - f[:, 0] for own, f in zip(y, scaled, strict=True)]
-        medians = [np.median(own) for own in residuals]
+        residuals = [labels - f[:, 0] for labels, f in zip(y, scaled, strict=True)]
+        medians = [np.median(residual) for residual in residuals]
         pairs = list(zip(residuals, medians, strict=True))
         # One prediction that explodes must not make all labels look alike, and labels without any
         # noise must not make effects impossible.
-        within = np.concatenate([own - median for own, median in pairs])
+        within = np.concatenate([residual - median for residual, median in pairs])
         most = float(np.quantile(np.abs(within), _NO_OUTLIERS))
         noise = max(float(within.clip(-most, most).std()), _LEAST_NOISE * float(np.std(medians)))
         self.unit = noise or 1.0
         unit, centred, far = self.unit, [], _HUBER_THRESHOLD * self.unit
-        for own, median in pairs:
+        for residual, median in pairs:
             centre = median
             for _ in range(10):
-                centre = own.clip(centre - far, centre + far).mean()
-            centred.append(own - centre)
+                centre = residual.clip(centre - far, centre + far).mean()
+            centred.append(residual - centre)
         within = np.concatenate(centred).clip(-most, most)
         if within.min() < within.max():
             best = minimize_scalar(
@@ -555,11 +555,11 @@ class SiteEffects:
     def update(self, site: SiteRows) -> Update:
         """Return the effect of a site from labelled rows, and their losses without their group."""
         y, group, unit = site.y, site.cluster, self.unit or 1.0
-        own = np.empty(len(y))
+        crossed = np.empty(len(y))
         for fold in range(min(group.max() + 1, _MOST_FOLDS)):
             out = group % _MOST_FOLDS == fold
             left, rest = site.take(np.flatnonzero(out)), site.take(np.flatnonzero(~out))
-            own[out] = self.losses(left.y, left.with_effect(self.effect(rest)))
+            crossed[out] = self.losses(left.y, left.with_effect(self.effect(rest)))
         of_labels = self._posterior(site)
         deviation, between = of_labels.deviations(site)
         prior = np.log(_UNLIKE_SOURCES) + LOG_PRIOR
@@ -568,7 +568,7 @@ class SiteEffects:
             unit * of_labels.effect,
             unit * deviation,
             unit * between,
-            own,
+            crossed,
             max(unlike - _UNLIKE_SOURCES, 0.0) / (1 - _UNLIKE_SOURCES),
         )
 
@@ -601,8 +601,8 @@ class SiteEffects:
             return self._plain
         played = self.source_values(labels, lambda y, p: self.loss(y, p, self.classes))
         return [
-            self._extrapolated(source, plain, own, labels)
-            for source, plain, own in zip(self.sources, self._plain, played, strict=True)
+            self._extrapolated(source, plain, updated, labels)
+            for source, plain, updated in zip(self.sources, self._plain, played, strict=True)
         ]
 
     def source_values(
@@ -611,11 +611,11 @@ class SiteEffects:
         """Return a function of labels and updated predictions for every row, k times (n_j,)."""
         values = []
         for source, draws in zip(self.sources, self.source_predictions(labels), strict=True):
-            known = ~np.asarray(np.isnan(draws).reshape(*draws.shape[:2], -1).any(axis=2))
+            unlabelled = ~np.asarray(np.isnan(draws).reshape(*draws.shape[:2], -1).any(axis=2))
             total = np.zeros(len(source))
-            for d, rows in enumerate(known):
+            for d, rows in enumerate(unlabelled):
                 total[rows] += of(source.y[rows], draws[d, rows])
-            values.append(total / known.sum(axis=0))
+            values.append(total / unlabelled.sum(axis=0))
         return values
 
     def source_predictions(self, labels: int) -> list[Floats]:
@@ -626,11 +626,11 @@ class SiteEffects:
         predictions = []
         for source, draws in zip(self.sources, self._play(labels), strict=True):
             classes = () if self.classes is None else (len(self.classes),)
-            own = np.full((len(draws), len(source), *classes), np.nan)
+            updated = np.full((len(draws), len(source), *classes), np.nan)
             for d, (others, effect) in enumerate(draws):
                 scaled = source.take(others).with_effect(effect)
-                own[d, others] = from_scale(scaled, self.classes)
-            predictions.append(own)
+                updated[d, others] = from_scale(scaled, self.classes)
+            predictions.append(updated)
         return predictions
 
     def _extrapolated(self, source: SiteRows, plain: Floats, played: Floats, labels: int) -> Floats:

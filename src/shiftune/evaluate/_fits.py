@@ -459,14 +459,14 @@ def best_constant(y: NDArray[Any], loss: Loss, classes: NDArray[Any] | None) -> 
     added to each. Votes: the class of lowest loss.
     """
     if classes is not None and loss.needs == "predict_proba":
-        counts = np.array([np.sum(y == each) for each in classes]) + 0.5
+        counts = np.array([np.sum(y == value) for value in classes]) + 0.5
         return np.asarray(counts / counts.sum())
     if classes is None:
         values = y.astype(float)
         tried = np.append(values.mean(), np.quantile(values, _QUANTILES))
     else:
         tried = classes
-    best = int(np.argmin([_mean_loss(loss, y, np.full(len(y), each)) for each in tried]))
+    best = int(np.argmin([_mean_loss(loss, y, np.full(len(y), value)) for value in tried]))
     return np.asarray(tried[best] if classes is None else np.eye(len(classes))[best])
 
 

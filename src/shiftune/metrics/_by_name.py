@@ -38,7 +38,7 @@ _SMALLEST = 1e-6
 def _sums_by_score(p: Floats, *weights: Floats) -> tuple[NDArray[np.intp], list[Floats]]:
     """Place of every row's score among the different ones, the lowest first; sums of the scores."""
     place = np.unique(p, return_inverse=True)[1]
-    return place, [np.bincount(place, own).astype(float) for own in weights]
+    return place, [np.bincount(place, w).astype(float) for w in weights]
 
 
 def _placements(y: Labels, p: Floats, w: Floats) -> Floats:
@@ -47,7 +47,7 @@ def _placements(y: Labels, p: Floats, w: Floats) -> Floats:
     Rows of the same score count half (DeLong 1988).
     """
     place, sums = _sums_by_score(p, w * (y != 1), w * (y == 1))
-    below, above = ((own.cumsum() - own / 2) / own.sum() for own in sums)
+    below, above = ((counts.cumsum() - counts / 2) / counts.sum() for counts in sums)
     return np.asarray(np.where(y == 1, below[place], 1 - above[place]))
 
 
@@ -85,10 +85,10 @@ def _one_vs_rest(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mean over the classes that some rows have and others have not; NaN if there are none."""
 
     def averaged(y: Labels, p: Floats, *weights: Floats) -> Any:
-        each = {1: p} if p.ndim == 1 else dict(enumerate(p.T))
+        by_class = {1: p} if p.ndim == 1 else dict(enumerate(p.T))
         values = [
-            function((y == c).astype(int), own, *weights)
-            for c, own in each.items()
+            function((y == c).astype(int), chance, *weights)
+            for c, chance in by_class.items()
             if 0 < np.sum(y == c) < len(y)
         ]
         return np.mean(values, axis=0) if values else np.nan
@@ -161,7 +161,7 @@ def _f1_parts(y: Labels, p: Floats) -> list[tuple[Floats, Floats]]:
     """Twice the true positives of a class, and labels plus predictions."""
     predicted, classes = _predicted(p), [1] if p.ndim == 1 else np.unique(y)
     hits = [(y == c, predicted == c) for c in classes]
-    return [(2.0 * own * chosen, 1.0 * own + chosen) for own, chosen in hits]
+    return [(2.0 * hit * chosen, 1.0 * hit + chosen) for hit, chosen in hits]
 
 
 def _rarest(y: Labels, p: Floats) -> float:
@@ -247,8 +247,8 @@ def _r2(y: Labels, p: Floats, w: Floats) -> float:
 
 
 def _r2_influence(y: Labels, p: Floats) -> Floats:
-    errors, own = _squares(y, p), _squares(y, np.full(len(y), y.mean()))
-    return np.asarray((errors.mean() / own.mean() * own - errors) / own.mean())
+    errors, spread = _squares(y, p), _squares(y, np.full(len(y), y.mean()))
+    return np.asarray((errors.mean() / spread.mean() * spread - errors) / spread.mean())
 
 
 def coverage(quantile: float = 0.5, name: str = "coverage") -> Metric:
@@ -365,7 +365,7 @@ def metric_named(metric: _GivenMetric, task: Task = "classification") -> Metric:
 
 
 def metrics_for(
-    given: Sequence[_GivenMetric] | _GivenMetric | None,
+    wanted: Sequence[_GivenMetric] | _GivenMetric | None,
     loss: Loss,
     classes: NDArray[Any] | None,
 ) -> list[Metric]:
@@ -378,10 +378,10 @@ def metrics_for(
     classes : array of shape (C,), or None for quantities
     """
     task: Task = "regression" if classes is None else "classification"
-    if given is None:
-        given = _default_names(loss, classes)
-    several = [given] if isinstance(given, str | Metric) or callable(given) else list(given)
-    metrics = [metric_named(each, task) for each in several]
+    if wanted is None:
+        wanted = _default_names(loss, classes)
+    several = [wanted] if isinstance(wanted, str | Metric) or callable(wanted) else list(wanted)
+    metrics = [metric_named(metric, task) for metric in several]
     check_different([metric.name for metric in metrics], "metric")
     for metric in metrics:
         if metric.task != task:
@@ -415,7 +415,7 @@ def _with_weights(function: Callable[..., Any]) -> Callable[[NDArray[Any], Float
         taken = inspect.signature(lambda y, prediction: None).parameters
     if "sample_weight" in taken:
         return lambda y, p, w: function(y, p, sample_weight=w)
-    required = [each for each in taken.values() if each.default is each.empty]
+    required = [parameter for parameter in taken.values() if parameter.default is parameter.empty]
     if len(required) > 2 or "weights" in taken:
         return function
     return lambda y, p, w: function(y, p)

@@ -145,10 +145,10 @@ def threshold_for(
         The lowest threshold whose estimated specificity is at least this.
     """
     wishes = {"sensitivity": sensitivity, "specificity": specificity}
-    given = [(name, wish) for name, wish in wishes.items() if wish is not None]
-    if len(given) != 1:
+    wished = [(name, wish) for name, wish in wishes.items() if wish is not None]
+    if len(wished) != 1:
         raise SettingsError("give either sensitivity= or specificity=")
-    name, wish = given[0]
+    name, wish = wished[0]
     if not 0 < wish < 1:
         raise SettingsError(f"{name} must lie between 0 and 1, got {wish!r}")
     p = np.clip(np.concatenate(new_site.predictions.p), 1e-6, 1 - 1e-6)

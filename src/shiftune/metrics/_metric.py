@@ -143,9 +143,9 @@ class Metric:
         """Return the influence of every row, shape (n,)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.rows is not None:
-                each = linearised(self.rows(y, prediction), weights)
-                mean = each.mean()
-                return np.asarray(self.power * mean ** (self.power - 1) * (each - mean))
+                rows = linearised(self.rows(y, prediction), weights)
+                mean = rows.mean()
+                return np.asarray(self.power * mean ** (self.power - 1) * (rows - mean))
             # The other formulas are without weights.
             if weights is None and self.influence is not None:
                 return self.influence(y, prediction)
@@ -166,7 +166,7 @@ def _by_leaving_out(
     group = np.random.default_rng(0).permutation(n) % groups
     w = np.ones(n) if weights is None else weights
     kept = [group != g for g in range(groups)]
-    without = np.array([metric(y[own], prediction[own], w[own]) for own in kept])
+    without = np.array([metric(y[rows], prediction[rows], w[rows]) for rows in kept])
     away = (groups - 1) * (without.mean() - without)
     rows = away[group] * np.sqrt((n - 1) / (groups - 1))
     return np.asarray(rows - rows.mean())  # groups differ by a row
@@ -248,14 +248,14 @@ class SitePredictions:
         rows = [data.validation_rows([name]) for name in names]
         labels: Sequence[NDArray[Any]] = data.y_validation[: len(names)]
         if data.classes is None:  # differences in half precision may be infinite
-            labels = [own.astype(float) for own in labels]
+            labels = [y.astype(float) for y in labels]
         else:
-            labels = [np.searchsorted(data.classes, own) for own in labels]
+            labels = [np.searchsorted(data.classes, y) for y in labels]
         return cls(
             names,
             list(labels),
-            [_as_read(predictions[own]) for own in rows],
-            [rows_of(data.X_validation, own) for own in rows],
+            [_as_read(predictions[places]) for places in rows],
+            [rows_of(data.X_validation, places) for places in rows],
             data.classes,
             votes=data.classes is not None and loss.needs == "predict",
             unseen=data.out_of_site,
@@ -266,10 +266,10 @@ class SitePredictions:
     def updated(self, predictions: Sequence[Floats]) -> SitePredictions:
         """Return the same rows with updated predictions, k arrays (D, n_j) or (D, n_j, C)."""
         draws = [np.stack([_as_read(draw) for draw in site]) for site in predictions]
-        first = [np.isfinite(own).reshape(*own.shape[:2], -1).all(axis=2) for own in draws]
+        first = [np.isfinite(drawn).reshape(*drawn.shape[:2], -1).all(axis=2) for drawn in draws]
         p = [
-            own[known.argmax(axis=0), np.arange(own.shape[1])]
-            for own, known in zip(draws, first, strict=True)
+            drawn[complete.argmax(axis=0), np.arange(drawn.shape[1])]
+            for drawn, complete in zip(draws, first, strict=True)
         ]
         return replace(self, p=p, draws=draws)
 

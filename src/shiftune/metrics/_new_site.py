@@ -96,13 +96,13 @@ def _over_draws(
     for p in draws:
         rows = np.isfinite(p).reshape(n, -1).all(axis=1)
         of_draws.append((rows, at_site(metric, site, y[rows], p[rows])))
-    defined = [(rows, own) for rows, own in of_draws if np.isfinite(own.value)]
+    defined = [(rows, estimate) for rows, estimate in of_draws if np.isfinite(estimate.value)]
     if not defined:
         return replace(of_draws[0][1], n=n, influence=np.full(n, np.nan))
     influence = np.zeros(n)
-    for rows, own in defined:
-        influence[rows] += own.influence * (n / own.n / len(defined))
-    value, resolution = np.mean([[own.value, own.resolution] for _, own in defined], axis=0)
+    for rows, estimate in defined:
+        influence[rows] += estimate.influence * (n / estimate.n / len(defined))
+    value, resolution = np.mean([[e.value, e.resolution] for _, e in defined], axis=0)
     return SiteMetric(site, n, float(value), influence, float(resolution), groups=groups)
 
 
@@ -188,12 +188,12 @@ class NewSite:
 
     def at_source(self, metric: Metric, j: int) -> SiteMetric:
         """Compute a metric at the source with a number."""
-        given = self.predictions
-        groups = None if given.groups is None else given.groups[j]
-        if given.draws is not None:
-            return _over_draws(metric, given.names[j], given.y[j], given.draws[j], groups)
-        weights = None if given.weights is None else given.weights[j]
-        return at_site(metric, given.names[j], given.y[j], given.p[j], groups, weights)
+        data = self.predictions
+        groups = None if data.groups is None else data.groups[j]
+        if data.draws is not None:
+            return _over_draws(metric, data.names[j], data.y[j], data.draws[j], groups)
+        weights = None if data.weights is None else data.weights[j]
+        return at_site(metric, data.names[j], data.y[j], data.p[j], groups, weights)
 
     def _on_scale(
         self, metric: Metric, sites: Sequence[SiteMetric], used: Sequence[int]
@@ -225,11 +225,11 @@ class NewSite:
         if used not in self._fitted:
             like = next(iter(self._fitted.values()), RegressionAdjusted())
             sources = [self.predictions.X[j] for j in used]
-            weights, own = self.predictions.weights, self.target_weights
-            given = None
-            if weights is not None and own is not None:
-                given = [own, *(weights[j] for j in used)]
-            self._fitted[used] = clone(like).fit(self.X_target, sources, given)
+            weights, of_target = self.predictions.weights, self.target_weights
+            row_weights = None
+            if weights is not None and of_target is not None:
+                row_weights = [of_target, *(weights[j] for j in used)]
+            self._fitted[used] = clone(like).fit(self.X_target, sources, row_weights)
         return self._fitted[used]
 
 
@@ -291,24 +291,24 @@ def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> Metric
 
 def _table(estimates: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
     rows = []
-    for each in estimates:
-        better = each.metric.better
-        known = sorted(each.known, key=lambda site: site.value)
-        lowest, highest = (known[0], known[-1]) if known else (None, None)
+    for estimate in estimates:
+        better = estimate.metric.better
+        sites = sorted(estimate.known, key=lambda site: site.value)
+        lowest, highest = (sites[0], sites[-1]) if sites else (None, None)
         rows.append(
             {
-                "metric": each.metric.name,
-                "estimate": each.value,
-                "low": each.low,
-                "high": each.high,
-                "mean_of_sites": float(np.mean([s.value for s in known])) if known else np.nan,
+                "metric": estimate.metric.name,
+                "estimate": estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
+                "mean_of_sites": float(np.mean([s.value for s in sites])) if sites else np.nan,
                 "lowest": lowest.value if lowest else np.nan,
                 "lowest_site": lowest.site if lowest else "",
                 "highest": highest.value if highest else np.nan,
                 "highest_site": highest.site if highest else "",
-                "sites": len(known),
+                "sites": len(sites),
                 "better": better if isinstance(better, str) else f"nearest to {better:g}",
-                "note": "; ".join(filter(None, [each.note, note])),
+                "note": "; ".join(filter(None, [estimate.note, note])),
             }
         )
     return pd.DataFrame(rows).set_index("metric")
@@ -316,10 +316,10 @@ def _table(estimates: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
 
 def _by_site(estimates: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
     rows = []
-    for each in estimates:
-        for s in each.sites:
-            low, high = own_interval(each.metric, s, level)
-            rows.append((each.metric.name, s.site, s.n, s.value, s.stderr, low, high, s.note))
+    for estimate in estimates:
+        for s in estimate.sites:
+            low, high = own_interval(estimate.metric, s, level)
+            rows.append((estimate.metric.name, s.site, s.n, s.value, s.stderr, low, high, s.note))
     columns = ["metric", "site", "rows", "value", "stderr", "low", "high", "note"]
     return pd.DataFrame(rows, columns=columns).set_index(["metric", "site"])
 

@@ -89,7 +89,7 @@ class SiteScores:
                 f"{math.floor(100 * self.highest_level) / 100:g}"
             )
         scores = np.concatenate(self.sites)
-        weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in self.sites])
+        weights = np.concatenate([np.full(len(site), 1 / len(site)) for site in self.sites])
         order = np.argsort(scores, kind="stable")
         reached = np.cumsum(weights[order]) / (k + 1)
         return float(scores[order][np.searchsorted(reached, level - 1e-12)])

@@ -107,7 +107,7 @@ class EnsembleClassifier(ClassifierMixin, _Ensemble):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes of shape (n,)."""
         if self.vote:
-            shares = self._mean(lambda own: np.asarray(own.predict(X))[:, None] == self.classes_)
+            shares = self._mean(lambda m: np.asarray(m.predict(X))[:, None] == self.classes_)
         else:
             shares = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(shares, axis=1)])
@@ -258,6 +258,6 @@ def prediction_columns(predictor: Any, X: pd.DataFrame, q: float | None = None) 
     for label, share in zip(classes, shares.T, strict=True):
         columns[f"probability_{label}"] = share
     if q is not None:
-        sets = [";".join(map(str, classes[own])) for own in class_sets(shares, q)]
+        sets = [";".join(map(str, classes[inside])) for inside in class_sets(shares, q)]
         columns["set"] = np.array(sets, dtype=object)
     return pd.DataFrame(columns)

@@ -84,7 +84,7 @@ class Candidates:
         most_rows: int = _MOST_ROWS,
     ) -> None:
         self.y, self.loss, self.classes = np.concatenate(list(y)), loss, classes
-        site = np.repeat(np.arange(len(y)), [len(own) for own in y])
+        site = np.repeat(np.arange(len(y)), [len(labels) for labels in y])
         # Every so many rows of a site, and of a class there, are kept, with the share of all.
         alike = site
         if classes is not None:
@@ -99,14 +99,14 @@ class Candidates:
         self.folds = site % _MOST_FOLDS if several else place // step % 2
         self._in_fold = np.eye(self.folds.max() + 1)[self.folds[self._rows]]
         # The best trials by all folds, and by all but each, are the candidates.
-        thinned = {number: each[self._rows] for number, each in predictions.items()}
-        alone = {number: self._criterion(each, 1)[0] for number, each in thinned.items()}
+        thinned = {number: p[self._rows] for number, p in predictions.items()}
+        alone = {number: self._criterion(p, 1)[0] for number, p in thinned.items()}
         ranked = sorted(alone, key=lambda number: float(alone[number].sum()))
         parts = np.array([alone[number] for number in ranked])
         names = ["" if family is None else family[number] for number in ranked]
         kind = np.unique(names, return_inverse=True)[1]
         best: dict[int | None, NDArray[np.bool_]] = {None: _best(parts.sum(axis=1), kind)}
-        best |= {j: _best(parts.sum(axis=1) - own, kind) for j, own in enumerate(parts.T)}
+        best |= {j: _best(parts.sum(axis=1) - site, kind) for j, site in enumerate(parts.T)}
         wanted = np.any(list(best.values()), axis=0)
         self._eligible = {without: eligible[wanted] for without, eligible in best.items()}
         self.numbers = [ranked[i] for i in np.flatnonzero(wanted)]
@@ -167,9 +167,9 @@ class Candidates:
         """
         key = tuple(int(count) for count in counts)
         if key not in self._parts:
-            own, size = self._thinned, len(self.predictions)
-            means = (np.tensordot(counts.astype(float), own, axes=1) + own) / (counts.sum() + 1)
-            flat = means.astype(own.dtype).reshape(size * len(self._rows), *own.shape[2:])
+            p, size = self._thinned, len(self.predictions)
+            means = (np.tensordot(counts.astype(float), p, axes=1) + p) / (counts.sum() + 1)
+            flat = means.astype(p.dtype).reshape(size * len(self._rows), *p.shape[2:])
             self._parts[key] = self._criterion(flat, size)
         return self._parts[key]
 
@@ -272,16 +272,16 @@ def best_alone(
     or is not for a new site: with density ratios every source stands for a part of the target, and
     cannot be spared.
     """
-    own, shares = predictions.get(best), risk.lam * risk.n
-    unchanged = Choice({best: 1.0}, risk, predictions=own)
-    if own is None or len(predictions) == 1 or shares.max() >= ALL or risk.new_site is None:
+    of_best, shares = predictions.get(best), risk.lam * risk.n
+    unchanged = Choice({best: 1.0}, risk, predictions=of_best)
+    if of_best is None or len(predictions) == 1 or shares.max() >= ALL or risk.new_site is None:
         return unchanged
-    means = np.array([[own.mean() for own in data.losses(p, loss)] for p in predictions.values()])
+    means = np.array([[site.mean() for site in data.losses(p, loss)] for p in predictions.values()])
     parts = means * shares
     chosen = np.array(list(predictions))[(parts.sum(axis=1)[:, None] - parts).argmin(axis=0)]
     if np.all(chosen == best):
         return unchanged
-    nested = own.copy()
+    nested = of_best.copy()
     for number in set(chosen) - {best}:
         rows = np.repeat(chosen == number, risk.n)
         nested[rows] = predictions[number][rows]

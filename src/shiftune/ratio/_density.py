@@ -366,10 +366,10 @@ def _median_distance(Z: Floats) -> float:
     return float(np.median(positive)) if len(positive) else 1.0
 
 
-def _grid(given: Sequence[float] | None, default: Sequence[float], name: str) -> Floats:
-    grid = np.atleast_1d(np.asarray(default if given is None else given, dtype=float))
+def _grid(values: Sequence[float] | None, default: Sequence[float], name: str) -> Floats:
+    grid = np.atleast_1d(np.asarray(default if values is None else values, dtype=float))
     if grid.ndim != 1 or len(grid) == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
-        raise SettingsError(f"{name} must be numbers > 0, got {given!r}")
+        raise SettingsError(f"{name} must be numbers > 0, got {values!r}")
     return grid
 
 

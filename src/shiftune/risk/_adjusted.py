@@ -102,18 +102,18 @@ class RegressionAdjusted(RiskEstimator):
         target, *sources = target_and_sources(X_target, X_sources)
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
         moments = Moments().fit(target, sources)
-        own, rows = moments.target, moments.sources
+        target_rows, rows = moments.target, moments.sources
         if sample_weight is not None:
-            own = replace(own, weights=sample_weight[:1])
+            target_rows = replace(target_rows, weights=sample_weight[:1])
             rows = replace(rows, weights=sample_weight[1:])
             mean = rows.sums(np.ones(len(rows))) / len(rows)  # 0 without weights
-            own, rows = own.less(mean), rows.less(mean)
+            target_rows, rows = target_rows.less(mean), rows.less(mean)
         p, k, starts = rows.width, len(self.n_), np.cumsum(self.n_) - self.n_
         shares = self.n_ / (self.n_ + ROWS_FOR_HALF_SHARE)
         self.shares_ = shares / shares.sum()
         self.ridge_ = RidgeSystem.of(rows, _penalty(self.prior_r2, p))
         sums = _sums_by_site(rows, self.n_)
-        mean = own.sums(np.ones(len(own))) / len(own)
+        mean = target_rows.sums(np.ones(len(target_rows))) / len(target_rows)
         self.gaps_ = mean - sums / self.n_[:, None]
         self.beyond_ = moments.beyond
         move = self.ridge_.solve(self.shares_ @ self.gaps_)
@@ -142,7 +142,7 @@ class RegressionAdjusted(RiskEstimator):
         # Bias of the penalty and sampling error of the target's rows, as squares of numbers.
         held_back = self.ridge_.penalty**2 * float(move @ move)
         self.extrapolation_ = directions(
-            own, mean, self.ridge_, held_back / len(rows) / max(p, 1), _MOST_DIRECTIONS
+            target_rows, mean, self.ridge_, held_back / len(rows) / max(p, 1), _MOST_DIRECTIONS
         )
         return self
 
@@ -164,8 +164,8 @@ class RegressionAdjusted(RiskEstimator):
                 f"{self.n_.tolist()}; only losses of labelled target rows may follow"
             )
         sources = sample if len(sample.n) == k else sample.only(np.arange(k + 1) < k)
-        own = sample.L[len(sources.L) :]
-        share = len(own) / (len(own) + SOURCE_PSEUDO_ROWS)
+        target = sample.L[len(sources.L) :]
+        share = len(target) / (len(target) + SOURCE_PSEUDO_ROWS)
         mean = sources.L.mean()
         slope = self.ridge_.slope(sources.L - mean)
         residuals = sources.L - mean - self.ridge_.rows.times(slope)
@@ -184,12 +184,12 @@ class RegressionAdjusted(RiskEstimator):
             row_effects=row_effects,
             extrapolation=kept * np.append(self.extrapolation_ @ slope, beyond),
         )
-        if len(own):
-            deviations = _wide_deviations(own, one_row) / len(own)
-            estimates = np.append(estimates, own.mean())
-            divergences = np.append(divergences, np.mean((deviations * len(own)) ** 2))
+        if len(target):
+            deviations = _wide_deviations(target, one_row) / len(target)
+            estimates = np.append(estimates, target.mean())
+            divergences = np.append(divergences, np.mean((deviations * len(target)) ** 2))
             influence = np.append(influence, share * deviations)
-            ess, lam = np.append(ess, len(own)), np.append(lam, share / len(own))
+            ess, lam = np.append(ess, len(target)), np.append(lam, share / len(target))
             site = replace(site, row_effects=np.append(row_effects, deviations))
         if divergences.any():  # a single row has no variance of its own: take that of the others
             one_row = float(np.average(divergences, weights=sample.n * (divergences > 0)))
@@ -207,7 +207,7 @@ class RegressionAdjusted(RiskEstimator):
             influence=influence,
             means=sample.means(sample.L),
             new_site=site,
-            labelled_target=len(own) > 0,
+            labelled_target=len(target) > 0,
         )
         return risk.signed(nonnegative=risk.nonnegative)
 
@@ -235,16 +235,16 @@ def _sums_by_site(rows: MomentRows, n: NDArray[np.intp]) -> Floats:
     return sums
 
 
-def _wide_deviations(own: Floats, one_row: float) -> Floats:
+def _wide_deviations(losses: Floats, one_row: float) -> Floats:
     """Deviations of the target's few losses from their mean, with a variance that is not too small.
 
     It is at least that of the sources' rows: few losses rarely have their own outliers among them.
     With less, nominal 90 % intervals cover 0.81 with 100 labels (`benchmarks/results/labels.md`).
     """
-    m, centred = len(own), own - own.mean()
-    variance = max(own.var() * m / max(m - 1, 1), one_row)
-    if own.var() > 0:
-        return np.asarray(centred * np.sqrt(variance / own.var()))
+    m, centred = len(losses), losses - losses.mean()
+    variance = max(losses.var() * m / max(m - 1, 1), one_row)
+    if losses.var() > 0:
+        return np.asarray(centred * np.sqrt(variance / losses.var()))
     # The first half against the second: adjacent rows may belong to one group, and must not cancel.
     return np.asarray(np.sqrt(variance) * np.where(np.arange(m) < m / 2, 1.0, -1.0))
 

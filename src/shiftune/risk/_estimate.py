@@ -342,12 +342,12 @@ def shrink_divergences(
     0 (one row; a model without a single error there) is replaced by the prior. `square` holds the
     mean squared weights; all arrays have shape (k,).
     """
-    known = div > 0
-    if not known.any():
+    varied = div > 0
+    if not varied.any():
         return square
-    noise = np.average(div[known] / square[known], weights=n[known])
+    noise = np.average(div[varied] / square[varied], weights=n[varied])
     mixed = (n * div + prior_rows * noise * square) / (n + prior_rows)
-    return np.asarray(np.where(known, mixed, noise * square) / mean_weights**2)
+    return np.asarray(np.where(varied, mixed, noise * square) / mean_weights**2)
 
 
 def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:

@@ -162,12 +162,13 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     share = float(risk.lam[j] * risk.n[j])
     if share >= ALL:
         raise DataError(f"the estimate rests on {name!r} alone; without it there is none")
-    own = risk.lam[-1] * risk.n[-1] if risk.labelled_target and name != risk.names[-1] else 0.0
-    rest = 1 - share - own
+    labelled = risk.labelled_target and name != risk.names[-1]
+    of_target = risk.lam[-1] * risk.n[-1] if labelled else 0.0
+    rest = 1 - share - of_target
     if rest <= 1 - ALL:  # nothing but the target's own rows is left
-        own, rest = 0.0, 1 - share
-    scale = np.full(len(risk.n), (1 - own) / rest)
-    if own:
+        of_target, rest = 0.0, 1 - share
+    scale = np.full(len(risk.n), (1 - of_target) / rest)
+    if of_target:
         scale[-1] = 1.0
     scale[j] = 0.0
     return risk.with_shares(scale)
@@ -180,13 +181,13 @@ def values_without(risk: RiskEstimate, estimates: Floats) -> NDArray[np.float64]
     """
     share = risk.lam * risk.n
     parts = share * estimates
-    own = np.zeros(len(share))
+    of_target = np.zeros(len(share))
     if risk.labelled_target:
-        own[:-1] = share[-1]
-        own[1 - share - own <= 1 - ALL] = 0.0
+        of_target[:-1] = share[-1]
+        of_target[1 - share - of_target <= 1 - ALL] = 0.0
     # The target's own rows keep their share, all others but one are scaled up.
-    kept = np.where(own > 0, parts[-1], 0.0)
+    kept = np.where(of_target > 0, parts[-1], 0.0)
     others = parts.sum() - parts - kept
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = (1 - own) * others / (1 - share - own) + kept
+        values = (1 - of_target) * others / (1 - share - of_target) + kept
     return np.where(share >= ALL, np.nan, values)

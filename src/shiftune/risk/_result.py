@@ -317,7 +317,7 @@ class RiskEstimate(Estimate):
         """
         lam, k, site = self.lam * change, len(self.source_names), self.new_site
         if site is not None:
-            before, after = ((each * self.n)[:k].sum() for each in (self.lam, lam))
+            before, after = ((per_row * self.n)[:k].sum() for per_row in (self.lam, lam))
             site = site.scaled(change[:k], float(after / before) if before else 0.0)
         risk = replace(
             self,
@@ -442,13 +442,13 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
     >>> bool(abs(twice.stderr / once.stderr - 1) < 0.01), float(twice.units[0])
     (True, 50.0)
     """
-    if not np.array_equal([len(own) for own in groups], risk.block_counts):
+    if not np.array_equal([len(site) for site in groups], risk.block_counts):
         raise DataError(
-            f"there are groups of {[len(own) for own in groups]} rows, but influence values of "
+            f"there are groups of {[len(site) for site in groups]} rows, but influence values of "
             f"{risk.block_counts.tolist()}"
         )
-    codes = [np.unique(own, return_inverse=True)[1] for own in groups]
-    G = np.array([own.max() + 1 for own in codes], dtype=np.intp)
+    codes = [np.unique(site, return_inverse=True)[1] for site in groups]
+    G = np.array([site.max() + 1 for site in codes], dtype=np.intp)
     scale = np.sqrt(np.where(G > 1, G * (risk.n - 1) / np.maximum((G - 1) * risk.n, 1), 1.0))
     if risk.new_site is None:  # effects of the rows on their own source's estimate, up to a factor
         means = np.add.reduceat(risk.influence, np.cumsum(risk.n) - risk.n) / risk.n
@@ -465,7 +465,7 @@ def by_group(risk: RiskEstimate, groups: Sequence[NDArray[np.intp]]) -> RiskEsti
         divergences = risk.divergences
     elif unknown.any():
         divergences[unknown] = np.average(divergences[~unknown], weights=risk.n[~unknown])
-    sizes = np.concatenate([np.bincount(own) for own in codes]).astype(float)
+    sizes = np.concatenate([np.bincount(site) for site in codes]).astype(float)
     by_groups = replace(
         risk,
         divergences=divergences,

@@ -50,26 +50,26 @@ def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.f
     """Return the columns of numbers and dates (as days), shape (n, p), in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return X
-    found = X.reindex(columns=[name for name, kind in kinds.items() if kind != "category"])
-    plain = plain_numbers(found)
-    for name in [name for name in found if name not in plain]:
+    columns = X.reindex(columns=[name for name, kind in kinds.items() if kind != "category"])
+    plain = plain_numbers(columns)
+    for name in [name for name in columns if name not in plain]:
         if kinds[name] == "date":
-            found[name] = days_in(found[name])
-        elif found[name].notna().any() and kind_of(found[name]) != "number":
+            columns[name] = days_in(columns[name])
+        elif columns[name].notna().any() and kind_of(columns[name]) != "number":
             raise DataError(
                 f"column {name!r} had numbers in the rows of fit and has other values here"
             )
-    return np.ascontiguousarray(found.to_numpy(dtype=float, na_value=np.nan))
+    return np.ascontiguousarray(columns.to_numpy(dtype=float, na_value=np.nan))
 
 
 def level_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.object_]:
     """Return the category columns as text, shape (n, q), in the order of `kinds`."""
     names = [name for name, kind in kinds.items() if kind == "category"]
-    found = np.empty((len(X), len(names)), dtype=object)
+    levels = np.empty((len(X), len(names)), dtype=object)
     if isinstance(X, pd.DataFrame):
         for c, name in enumerate(names):
-            found[:, c] = as_text(X[name]).fillna(MISSING)
-    return found
+            levels[:, c] = as_text(X[name]).fillna(MISSING)
+    return levels
 
 
 def raw_numbers(X: Features) -> NDArray[np.float64]:

@@ -77,15 +77,15 @@ class MomentRows:
         """Yield the rows of Z, a chunk at a time."""
         first, second = self.pairs
         if self.weights is not None:
-            w = np.concatenate([own / own.mean() for own in self.weights])[:, None]
-            n = np.array([len(own) for own in self.weights])
+            w = np.concatenate([weights / weights.mean() for weights in self.weights])[:, None]
+            n = np.array([len(weights) for weights in self.weights])
             site, centers = np.repeat(np.arange(len(n)), n), np.empty((len(n), self.width))
-            for j, (end, own) in enumerate(zip(np.cumsum(n), self.weights, strict=True)):
+            for j, (end, weights) in enumerate(zip(np.cumsum(n), self.weights, strict=True)):
                 rows = slice(end - n[j], end)
                 plain = replace(
                     self, numbers=self.numbers[rows], flags=self.flags[rows], weights=None
                 )
-                centers[j] = plain.sums(own) / own.sum()
+                centers[j] = plain.sums(weights) / weights.sum()
         for rows, X in self._values():
             Z = np.hstack([X, X[:, self.squares] ** 2, X[:, first] * X[:, second]])
             Z -= self.mean
@@ -106,10 +106,10 @@ class MomentRows:
             quadratic = np.zeros((c, c))
             quadratic[self.squares, self.squares] = u[c : len(u) - self.pairs.shape[1]]
             quadratic[tuple(self.pairs)] = u[len(u) - self.pairs.shape[1] :]
-            found = [X @ u[:c] + np.einsum("ij,ij->i", X @ quadratic, X) for _, X in self._values()]
+            parts = [X @ u[:c] + np.einsum("ij,ij->i", X @ quadratic, X) for _, X in self._values()]
         else:
-            found = [X @ u[:c] + X[:, self.squares] ** 2 @ u[c:] for _, X in self._values()]
-        return self._each_site(linearised, np.concatenate(found) - self.mean @ u)
+            parts = [X @ u[:c] + X[:, self.squares] ** 2 @ u[c:] for _, X in self._values()]
+        return self._each_site(linearised, np.concatenate(parts) - self.mean @ u)
 
     def sums(self, r: Floats) -> Floats:
         """Return Z'r, without forming Z: (n,) -> (p,)."""
@@ -125,10 +125,10 @@ class MomentRows:
 
     def gram(self) -> Floats:
         """Return Z'Z, shape (p, p)."""
-        found = np.zeros((self.width, self.width))
+        gram = np.zeros((self.width, self.width))
         for _, Z in self.chunks():
-            found += Z.T @ Z
-        return found
+            gram += Z.T @ Z
+        return gram
 
     def mean_and_spread(self) -> tuple[Floats, Floats]:
         """Mean and standard deviation of every number, each of shape (p,)."""
@@ -147,9 +147,9 @@ class MomentRows:
         m = self.numbers.shape[1]
         first, second = np.flatnonzero(differs[:m]), np.flatnonzero(differs[m:])
         numbers, ends = self.numbers[:, first], self.ends[:, second]
-        for values, own in ((numbers, first), (ends, m + second)):
-            values -= center[own]
-            values /= spread[own]
+        for values, places in ((numbers, first), (ends, m + second)):
+            values -= center[places]
+            values /= spread[places]
             np.clip(values, -MOST_SDS_FROM_SOURCES, MOST_SDS_FROM_SOURCES, out=values)
         return self.unscaled(numbers, self.flags[:, second], ends), beyond
 
@@ -159,12 +159,12 @@ class MomentRows:
         # The square of a column of two values is that column again.
         squares = np.flatnonzero(np.any((x != x.min(axis=0)) & (x != x.max(axis=0)), axis=0))
         pairs = np.array(np.triu_indices(c, k=1)) if c <= MOST_MULTIPLIED else _NO_PAIRS
-        found = self.unscaled(x, self.flags, self.ends, squares, pairs)
-        mean, scale = found.mean_and_spread()
+        rows = self.unscaled(x, self.flags, self.ends, squares, pairs)
+        mean, scale = rows.mean_and_spread()
         kept = scale > _SMALLEST_SPREAD  # all values are, and most of the others
         _, of_squares, of_pairs = np.split(kept, [c, c + len(squares)])
         squares, pairs = squares[of_squares], pairs[:, of_pairs]
-        return replace(found, squares=squares, pairs=pairs, mean=mean[kept], scale=scale[kept])
+        return replace(rows, squares=squares, pairs=pairs, mean=mean[kept], scale=scale[kept])
 
     def _each_site(self, change: Callable[[Floats, Floats], Floats], values: Floats) -> Floats:
         """Return values of rows, (n,), `linearised`, or their `coefficients`."""
@@ -205,18 +205,18 @@ class Moments:
         encoded = encoder.fit_transform([target, *sources])
         single = isinstance(target, np.ndarray) and target.dtype == np.float32
         m, dtype = int(encoder.kept_.sum()), np.float32 if single else np.float64
-        own, *others = (MomentRows.unscaled(Z[:, :m].astype(dtype), Z[:, m:] != 0) for Z in encoded)
-        numbers = np.concatenate([each.numbers for each in others])
-        flags = np.concatenate([each.flags for each in others])
+        new, *others = (MomentRows.unscaled(Z[:, :m].astype(dtype), Z[:, m:] != 0) for Z in encoded)
+        numbers = np.concatenate([source.numbers for source in others])
+        flags = np.concatenate([source.flags for source in others])
         del others  # as large as these
-        rows = replace(own, numbers=numbers, flags=flags)
+        rows = replace(new, numbers=numbers, flags=flags)
         center, spread = rows.mean_and_spread()
-        (own, far), (rows, far_sources) = (
-            each.standardised(center, spread) for each in (own, rows)
+        (new, far), (rows, far_sources) = (
+            moments.standardised(center, spread) for moments in (new, rows)
         )
         self.beyond = max(0.0, far - far_sources)
         self.sources = rows.expanded()
-        self.target = replace(self.sources, numbers=own.numbers, flags=own.flags)
+        self.target = replace(self.sources, numbers=new.numbers, flags=new.flags)
         return self
 
 

@@ -250,7 +250,7 @@ class Loop:
         finished = finished_trials(self.study)
         # Others may be about to record trials whose predictions they have written.
         alone = self.driver.number is None
-        among = None if alone else [each.number for each in finished]
+        among = None if alone else [trial.number for trial in finished]
         self.predictions.keep(candidates(finished), among)
 
     def _tell_study(self, trial: Trial, value: float | None = None, **options: Any) -> None:

@@ -237,7 +237,7 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
     ) -> ShiftProblem:
         """Return the problem as given, or one made from arrays, for the models given."""
         if isinstance(X, ShiftProblem):
-            if any(each is not None for each in (y, groups, X_target, sample_weight)):
+            if any(value is not None for value in (y, groups, X_target, sample_weight)):
                 raise SettingsError(
                     "with a ShiftProblem, y, groups, X_target and sample_weight are part of it"
                 )
@@ -256,7 +256,7 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
 
     def _params(self) -> dict[str, Any]:
         """Parameters of a search; a subclass may have others, or none."""
-        return {each.name: getattr(self, each.name) for each in options()}
+        return {option.name: getattr(self, option.name) for option in options()}
 
     def add_trials(self, problem: ShiftProblem) -> Self:
         """Run trials until there are enough; `refit` then chooses among them.
@@ -350,7 +350,7 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
     def _options(self) -> dict[str, str]:
         """Parameters in words, for the report."""
         shown = options(Role.SEARCH, Role.TRIALS)
-        return {each.name: repr(getattr(self, each.name)) for each in shown}
+        return {option.name: repr(getattr(self, option.name)) for option in shown}
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit: a fit that is interrupted must not show them."""

@@ -79,7 +79,7 @@ class Settings(SearchOptions):
     def renewed(self, params: Mapping[str, Any]) -> Settings:
         """Return the settings with all but what a trial is from parameters by name."""
         check_each(params)
-        kept = {each.name: getattr(self, each.name) for each in options(Role.SEARCH)}
+        kept = {option.name: getattr(self, option.name) for option in options(Role.SEARCH)}
         return replace(self, **{**params, **kept, **_filled_in(params, self.risk)})
 
     def __getstate__(self) -> dict[str, Any]:

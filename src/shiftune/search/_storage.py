@@ -276,7 +276,7 @@ def identity(settings: Settings, problem: ShiftProblem) -> dict[str, str]:
     """Return what must be the same for trials of one study to be comparable."""
     oracle = problem.oracle if settings.risk.uses_target_labels else None
     data = f"{problem.fingerprint()} {stable_repr(oracle and oracle.labels)}"
-    values = {each.name: getattr(settings, each.name) for each in options(Role.SEARCH)}
+    values = {option.name: getattr(settings, option.name) for option in options(Role.SEARCH)}
     return {"data": data} | {name: stable_repr(value) for name, value in values.items()}
 
 
@@ -463,7 +463,7 @@ def complete_predictions(
     are missing. Trials that fail this time are left out.
     """
     stored = {number: store.get(number) for number in items}
-    predictions = {number: each for number, each in stored.items() if each is not None}
+    predictions = {number: p for number, p in stored.items() if p is not None}
     missing = [number for number in items if number not in predictions]
     if not missing:
         return predictions

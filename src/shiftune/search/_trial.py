@@ -160,8 +160,8 @@ def run_piece(context: TrialContext, piece: Piece) -> Fitted:
 
 def combined(context: TrialContext, pieces: Mapping[int, Fitted]) -> Outcome:
     """Return the outcome of a trial from those of all its pieces."""
-    start = time.perf_counter() - sum(each.seconds for each in pieces.values())
-    predicted = {fold: each.predicted for fold, each in pieces.items()}
+    start = time.perf_counter() - sum(piece.seconds for piece in pieces.values())
+    predicted = {fold: piece.predicted for fold, piece in pieces.items()}
     try:
         losses, predictions = losses_of_fits(predicted, context.data, context.loss)
         risk = context.estimate(losses)

@@ -169,17 +169,17 @@ class Updater:
         context, data, k = self.result.context, self.result.context.data, len(of_sources)
         losses = [*of_sources, *([] if of_target is None else [of_target])]
         weights: list[Floats | None] = [*(data.sample_weight or [None] * k)[:k]]
-        groups = [*(data.groups or [np.arange(len(each)) for each in losses])[:k]]
+        groups = [*(data.groups or [np.arange(len(site)) for site in losses])[:k]]
         if few is not None:
             weights.append(few.sample_weight)
             groups.append(np.arange(len(few)) if few.groups is None else few.groups)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OverlapWarning)  # raised when the search began
             risk = context.risk.estimate(
-                [linearised(each, w) for each, w in zip(losses, weights, strict=True)],
+                [linearised(site, w) for site, w in zip(losses, weights, strict=True)],
                 names=[*data.sources, self.result.target][: len(losses)],
             )
-        risk = risk.signed(nonnegative=min(float(each.min()) for each in losses) >= 0)
+        risk = risk.signed(nonnegative=min(float(site.min()) for site in losses) >= 0)
         risk = by_group(risk, groups)
         if of_target is not None:
             risk = combined(risk, self.estimate(of_sources), unlike)
