@@ -11,17 +11,17 @@ import argparse
 
 import pandas as pd
 
-from shiftune.cli._demo import answers, demo_problem
+from shiftune.cli._demo import demo_problem, outcomes
 
 
 def draws(seeds: int, trials: int) -> pd.DataFrame:
     """Return estimate, interval and truth of every estimator in every draw."""
     rows = []
     for seed in range(seeds):
-        for answer in answers(demo_problem(seed=seed), trials=trials, seed=seed, progress=False):
-            risk = answer.search.risk_
-            rows.append((seed, answer.method, risk.value, *risk.interval(), answer.truth))
-            print(f"seed {seed}, {answer.method}: {risk.value:.3f}, truth {answer.truth:.3f}")
+        for outcome in outcomes(demo_problem(seed=seed), trials=trials, seed=seed, progress=False):
+            risk = outcome.search.risk_
+            rows.append((seed, outcome.method, risk.value, *risk.interval(), outcome.truth))
+            print(f"seed {seed}, {outcome.method}: {risk.value:.3f}, truth {outcome.truth:.3f}")
     return pd.DataFrame(rows, columns=["seed", "method", "promised", "low", "high", "truth"])
 
 

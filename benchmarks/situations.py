@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune._names import Level
-from shiftune.checks import Trust, judgement, run_checks
+from shiftune.checks import Trust, run_checks, verdict_of
 from shiftune.evaluate._losses import loss_named
 
 LEVEL = 0.9
@@ -211,7 +211,7 @@ def run(name: str, seed: int) -> dict:
         "low": low,
         "high": high,
         "covered": low <= truth <= high,
-        "trust": judgement(checks).trust.value,
+        "trust": verdict_of(checks).trust.value,
         "problems": ", ".join(c.name for c in checks if c.level is Level.PROBLEM),
         "cautions": ", ".join(c.name for c in checks if c.level is Level.CAUTION),
     }

@@ -266,14 +266,14 @@ def _check_truth(risk: RiskEstimator, *, corrects: bool) -> None:
     # Carlo error, and the bias of no correction is 40 of these.
     rng = np.random.default_rng(3)
     draws = [_shifted((1000, 1000, 1000), rng).estimated(risk) for _ in range(200)]
-    values = np.array([each.value for each in draws])
+    values = np.array([estimate.value for estimate in draws])
     # That of the rows: sites do not differ here, but a variance at a new site allows for it.
-    own = float(np.sqrt(np.mean([each.row_variance for each in draws])))
+    estimated = float(np.sqrt(np.mean([estimate.row_variance for estimate in draws])))
     spread = float(values.std(ddof=1))
     # The spread of 200 values is known to 5 to 10 %.
-    assert 0.7 * spread < own < 1.5 * spread, (
+    assert 0.7 * spread < estimated < 1.5 * spread, (
         f"the standard error is the spread of the values, {spread:.3g} over 200 draws, got "
-        f"{own:.3g}"
+        f"{estimated:.3g}"
     )
     error = spread / np.sqrt(len(values))
     assert not corrects or abs(values.mean() - _TRUE_RISK) <= 4 * error, (

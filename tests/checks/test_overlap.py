@@ -11,7 +11,7 @@ from shiftune.errors import OverlapWarning
 
 
 @pytest.mark.parametrize(
-    ("scale", "out_of_reach", "level"),
+    ("scale", "uncovered", "level"),
     [
         ([1, 1, 1], 0.01, "ok"),
         ([1, 1, 1e-9], 0.01, "ok"),
@@ -21,9 +21,9 @@ from shiftune.errors import OverlapWarning
         ([1, 1, 1], 0.4, "problem"),
     ],
 )
-def test_overlap(scale, out_of_reach, level, rng):
+def test_overlap(scale, uncovered, level, rng):
     risk = estimated(rng, weights=[np.full(300, float(s)) for s in scale])
-    check = overlap_check(risk, out_of_reach, weighted=True)
+    check = overlap_check(risk, uncovered, weighted=True)
     assert check.level == level
     assert "'B'" in check.finding
     assert (check.advice == "Nothing to do.") == (level == "ok")

@@ -13,7 +13,13 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from shiftune import ShiftProblem, ShiftSearch
 from shiftune.checks import Trust
 from shiftune.checks._label_shift import LabelShift, label_shift
-from shiftune.checks._of_data import _outside, _share, leakage_check, prevalence_check, reach_check
+from shiftune.checks._of_data import (
+    _outside,
+    _share,
+    extrapolation_check,
+    leakage_check,
+    prevalence_check,
+)
 from shiftune.checks._of_result import enough_check, skill_check, tail_share
 from shiftune.errors import DataWarning
 from shiftune.evaluate._fits import best_constant, constant_predictions
@@ -116,13 +122,13 @@ def test_a_quantity_that_gives_the_label_away_is_named():
 
 
 def test_a_target_within_reach(sound):
-    assert reach_check(sound.result_).level == "ok"
+    assert extrapolation_check(sound.result_).level == "ok"
 
 
 @pytest.mark.filterwarnings("ignore:the target lies outside")
 def test_a_target_beyond_reach_is_announced():
     search = searched(table(np.random.default_rng(3), target=3.0))
-    check = reach_check(search.result_)
+    check = extrapolation_check(search.result_)
     assert check.level == "problem"
     assert "'x'" in check.finding
     assert "'z'" not in check.finding
@@ -138,7 +144,7 @@ def test_categories_that_no_source_has():
     with pytest.warns(DataWarning, match="45 rows of the target .50 %. have categories that no"):
         problem = ShiftProblem.from_frame(frame, **roles)
     search = ShiftSearch("linear", n_trials=3, sampler="random", progress=False).fit(problem)
-    check = reach_check(search.result_)
+    check = extrapolation_check(search.result_)
     assert check.level == "caution"
     assert "50 % of the target's rows have a category that no source has in 'ward'" in check.finding
 
@@ -150,7 +156,7 @@ def test_share_outside_the_range_of_the_sources():
 def test_a_column_that_has_moved_within_reach_is_in_order():
     frame = table(np.random.default_rng(4))
     frame.loc[frame["site"] == "T", "z"] += 1.0
-    assert reach_check(searched(frame).result_).level == "ok"
+    assert extrapolation_check(searched(frame).result_).level == "ok"
 
 
 def drawn(rng, share, n=300):

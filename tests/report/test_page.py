@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from shiftune import ShiftProblem
 from shiftune._wording import with_interval
-from shiftune.checks import judgement
+from shiftune.checks import verdict_of
 from shiftune.errors import ProblemError
 from shiftune.report import save_report
 from shiftune.report._page import page
@@ -125,7 +125,7 @@ class TestContent:
     def test_verdict_and_next_steps_come_first(self, hostile_search):
         result = hostile_search.result_
         text = Outline(page(result, result.checks)).text
-        verdict = judgement(result.checks)
+        verdict = verdict_of(result.checks)
         order = [
             f"Verdict: {verdict.trust}",
             "constant learned at the sources",

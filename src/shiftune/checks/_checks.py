@@ -1,4 +1,4 @@
-"""A check of one assumption, and the judgement of a result that follows from all of them."""
+"""A check of one assumption, and the verdict on a result that follows from all of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Trust(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Verdict:
     """Whether a result can be used at the target, and the checks that decide it.
 
     Attributes
@@ -96,19 +96,19 @@ class Judgement:
         return f"{self.trust}: {self.reason}" if self.reasons else str(self.trust)
 
 
-def judgement(checks: Sequence[Check]) -> Judgement:
+def verdict_of(checks: Sequence[Check]) -> Verdict:
     """Sum up the checks of a result: the most serious level decides.
 
     >>> fine = Check("overlap", Level.OK, "Fine.", "", {})
     >>> bad = Check("skill", Level.PROBLEM, "It is ...", "", {}, "no better than a constant")
-    >>> print(judgement([fine, bad]), "|", judgement([fine]))
+    >>> print(verdict_of([fine, bad]), "|", verdict_of([fine]))
     do not use: no better than a constant | trust
     """
     for level, trust in ((Level.PROBLEM, Trust.DO_NOT_USE), (Level.CAUTION, Trust.WITH_CARE)):
         reasons = tuple(check for check in checks if check.level is level)
         if reasons:
-            return Judgement(trust, reasons)
-    return Judgement(Trust.TRUST, ())
+            return Verdict(trust, reasons)
+    return Verdict(Trust.TRUST, ())
 
 
 def chance(p_value: float) -> str:

@@ -21,7 +21,7 @@ from shiftune.checks._label_shift import LabelShift
 from shiftune.columns._column import ColumnKind
 from shiftune.evaluate._fits import StudyData
 from shiftune.problem._site import rows_of
-from shiftune.ratio._overlap import MANY_OUT_OF_REACH, SOME_OUT_OF_REACH
+from shiftune.ratio._overlap import MANY_UNCOVERED, SOME_UNCOVERED
 from shiftune.risk import RegressionAdjusted, RiskEstimate
 from shiftune.rows._encoding import drawn_rows, kinds_of, level_columns, number_columns
 from shiftune.search._result import SearchResult
@@ -242,7 +242,7 @@ _COVERED = 0.9
 _DIAGNOSE = "problem.diagnose() or the command shiftune diagnose"
 
 
-def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) -> Check:
+def overlap_check(risk: RiskEstimate, uncovered: float, *, weighted: bool) -> Check:
     """Check which sources cover the target, and how much of it none covers.
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
@@ -259,9 +259,9 @@ def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) ->
         "sources_used": float(len(counted)),
         "effective_rows": rows,
         "coverage": coverage,
-        "out_of_reach": out_of_reach,
+        "uncovered": uncovered,
     }
-    unlike = f"{percent(out_of_reach)} of the target's rows are unlike any row of the sources"
+    unlike = f"{percent(uncovered)} of the target's rows are unlike any row of the sources"
     finding = f"{_basis(risk, counted, rows, weighted=weighted)}; {unlike}"
     if coverage < _COVERED:
         finding += f", and the weights cover only about {percent(coverage)} of the target"
@@ -273,15 +273,15 @@ def overlap_check(risk: RiskEstimate, out_of_reach: float, *, weighted: bool) ->
         )
         headline = "no source overlaps enough with the target"
         return Check(_OVERLAP, Level.PROBLEM, finding, advice, numbers, headline)
-    if out_of_reach > SOME_OUT_OF_REACH or coverage < _COVERED:
-        many = out_of_reach > MANY_OUT_OF_REACH and risk.method != "adjusted"
+    if uncovered > SOME_UNCOVERED or coverage < _COVERED:
+        many = uncovered > MANY_UNCOVERED and risk.method != "adjusted"
         advice = (
             "Find out what is special about target rows that no source covers; add a source that "
             "has such rows, or label some of them. The estimate does not cover them, and the model "
             "has to extrapolate."
         )
         headline = unlike
-        if out_of_reach <= SOME_OUT_OF_REACH:
+        if uncovered <= SOME_UNCOVERED:
             headline = f"the weights cover only {percent(coverage)} of the target"
         level = Level.PROBLEM if many else Level.CAUTION
         return Check(_OVERLAP, level, finding, advice, numbers, headline)
@@ -370,9 +370,9 @@ def prevalence_check(shift: LabelShift) -> Check:
     return Check(_PREVALENCE, level, finding, advice, numbers, headline)
 
 
-# ---------------------------------------------------------------- reach
+# ---------------------------------------------------------------- extrapolation
 
-_REACH = "extrapolation"
+_EXTRAPOLATION = "extrapolation"
 # The sources' range of a column: the middle 98 % of their rows.
 _TAIL = 0.01
 # Share of the target's rows outside of it, and distance of the estimates without and with full
@@ -382,7 +382,7 @@ _SOME_APART, _FAR_APART, _STILL_APART = 0.4, 0.6, 0.2
 _LEVEL = 0.9
 
 
-def reach_check(result: SearchResult) -> Check:
+def extrapolation_check(result: SearchResult) -> Check:
     """Check how far the target reaches beyond the sources, in numbers and in categories.
 
     A caution, besides those of `_range_check`: a tenth of the target's rows have a category that
@@ -399,9 +399,9 @@ def reach_check(result: SearchResult) -> Check:
     numbers = {**check.figures, "unseen": most}
     if check.level is not Level.OK:
         findings = f"{check.finding} {finding}."
-        return Check(_REACH, check.level, findings, check.advice, numbers, check.headline)
+        return Check(_EXTRAPOLATION, check.level, findings, check.advice, numbers, check.headline)
     advice = "Add a source that has such rows, or label some: nothing is known of them."
-    return Check(_REACH, Level.CAUTION, f"{finding}.", advice, numbers, finding)
+    return Check(_EXTRAPOLATION, Level.CAUTION, f"{finding}.", advice, numbers, finding)
 
 
 def _range_check(result: SearchResult) -> Check:
@@ -431,11 +431,11 @@ def _range_check(result: SearchResult) -> Check:
         numbers = {"outside": most}
         if most < _MANY_OUTSIDE:
             finding = "Most of the target's rows lie within the sources' range of every column."
-            return Check(_REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
+            return Check(_EXTRAPOLATION, Level.OK, finding, NOTHING_TO_DO, numbers)
         advice = (
             "Add a source that has such rows, or label some: the estimate knows little of them."
         )
-        return Check(_REACH, Level.CAUTION, f"{beyond}.", advice, numbers, beyond)
+        return Check(_EXTRAPOLATION, Level.CAUTION, f"{beyond}.", advice, numbers, beyond)
     ends = sorted(estimates)
     half = float(stdtrit(risk.dof, 0.5 + _LEVEL / 2)) * risk.stderr
     of_target = float(risk.lam[-1] * risk.n[-1]) if risk.labelled_target else 0.0
@@ -446,7 +446,7 @@ def _range_check(result: SearchResult) -> Check:
     )
     if not far and (most < _SOME_OUTSIDE or apart < _SOME_APART):
         finding = "Rows of the target beyond the range of the sources hardly change the estimate."
-        return Check(_REACH, Level.OK, finding, NOTHING_TO_DO, numbers)
+        return Check(_EXTRAPOLATION, Level.OK, finding, NOTHING_TO_DO, numbers)
     low, high = figures(*ends)
     finding = (
         f"{beyond}, and the estimated risk depends on how far the losses are adjusted for it: "
@@ -457,7 +457,7 @@ def _range_check(result: SearchResult) -> Check:
         "may be wrong by far where the loss bends outside the sources' range."
     )
     level = Level.PROBLEM if far else Level.CAUTION
-    return Check(_REACH, level, finding, advice, numbers, beyond)
+    return Check(_EXTRAPOLATION, level, finding, advice, numbers, beyond)
 
 
 def _outside_shares(result: SearchResult) -> dict[str, float]:

@@ -30,7 +30,7 @@ from shiftune._wording import (
 )
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
 from shiftune.checks._label_shift import label_shift
-from shiftune.checks._of_data import overlap_check, prevalence_check, reach_check
+from shiftune.checks._of_data import extrapolation_check, overlap_check, prevalence_check
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import constant_predictions
 from shiftune.problem import pooled
@@ -50,7 +50,7 @@ from shiftune.search._trial import finished_trials
 def run_checks(result: SearchResult) -> Checks:
     """Check what can make a result worthless; the checks print as text.
 
-    `docs/checks.md` has a table of them; `judgement` sums them up.
+    `docs/checks.md` has a table of them; `verdict_of` sums them up.
     """
     if result.settings.risk.uses_target_labels:
         finding = "The target's own labels were used, so nothing is assumed."
@@ -58,7 +58,7 @@ def run_checks(result: SearchResult) -> Checks:
     risk, problem = result.risk, result.problem
     counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
     X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
-    out_of_reach = float(uncovered_shares(problem.target.X, [X])[0])
+    uncovered = float(uncovered_shares(problem.target.X, [X])[0])
     weighted = result.context.data.weights is not None
     frequencies = []
     if problem.task == "classification" and problem.labelled_target is None:
@@ -71,8 +71,8 @@ def run_checks(result: SearchResult) -> Checks:
             skill,
             width_check(result, skill),
             result.leakage,
-            overlap_check(risk, out_of_reach, weighted=weighted),
-            reach_check(result),
+            overlap_check(risk, uncovered, weighted=weighted),
+            extrapolation_check(result),
             *frequencies,
             *result.site_effects,
             agreement_check(result.choice.risk),

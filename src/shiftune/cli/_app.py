@@ -137,8 +137,8 @@ def diagnose(options: DiagnoseOptions) -> None:
 
 
 NAMES = "\n\n".join(
-    f"[bold]{what}[/]: {', '.join(each)}"
-    for what, each in (
+    f"[bold]{what}[/]: {', '.join(names)}"
+    for what, names in (
         ("Models", _names.MODELS),
         ("Risk estimators", [name for name in _names.RISKS if name != "oracle"]),
         ("Density ratios", _names.RATIOS),

@@ -69,11 +69,11 @@ def demo(trials: int, seed: int, jobs: int, report: Path, overwrite: bool) -> No
         f"\n2. Boosted trees tuned for {TARGET}, {count(trials, 'trial')} per risk estimator\n"
     )
     results = []
-    for result in answers(problem, trials=trials, seed=seed, jobs=jobs):
+    for result in outcomes(problem, trials=trials, seed=seed, jobs=jobs):
         results.append(result)
         console.print(f"{result.method}: best trial {result.search.best_index_}")
     console.print("\n3. Estimated and true error of each choice")
-    _show_answers(console, results)
+    _show_outcomes(console, results)
     (default,) = [result for result in results if result.method == "adjusted"]
     if not ResultFolder.can_report():
         typer.echo(NO_REPORT, err=True)
@@ -83,7 +83,7 @@ def demo(trials: int, seed: int, jobs: int, report: Path, overwrite: bool) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Outcome:
     """Fitted search with one risk estimator, and the true log loss of its model."""
 
     method: str
@@ -112,14 +112,14 @@ def _patients(n: int, seed: int, rows_state: int = 0) -> pd.DataFrame:
     )
 
 
-def answers(
+def outcomes(
     problem: ShiftProblem,
     *,
     trials: int,
     seed: int = 0,
     jobs: int = 1,
     progress: bool | None = None,
-) -> Iterator[Answer]:
+) -> Iterator[Outcome]:
     """Tune for the target with each of the estimators, one after the other."""
     model, space = demo_model(problem)
     unseen = _patients(TRUTH_ROWS, seed, rows_state=1)
@@ -143,7 +143,7 @@ def answers(
         chances = search.predict_proba(unseen[list(problem.columns)])
         right = np.searchsorted(search.classes_, unseen["readmitted"])
         truth = -float(np.log(chances[np.arange(len(right)), right]).mean())
-        yield Answer(method, search, truth)
+        yield Outcome(method, search, truth)
 
 
 def demo_model(problem: ShiftProblem) -> tuple[Any, Space]:
@@ -159,18 +159,18 @@ def demo_model(problem: ShiftProblem) -> tuple[Any, Space]:
     return ready.pipeline, ready.in_pipeline(ready.space)
 
 
-def _show_answers(console: Console, answers: Sequence[Answer]) -> None:
+def _show_outcomes(console: Console, outcomes: Sequence[Outcome]) -> None:
     """Show the estimates of several risk estimators beside the truth."""
     grid = grid_of("estimator", ">estimate", ">95 % interval", f">truth at {TARGET}", "covered")
-    for answer in answers:
-        risk = answer.search.risk_
+    for outcome in outcomes:
+        risk = outcome.search.risk_
         low, high = risk.interval()
         grid.add_row(
-            answer.method,
+            outcome.method,
             f"{risk.value:.3f}",
             f"{low:.3f} to {high:.3f}",
-            f"{answer.truth:.3f}",
-            Text("yes", style="green") if low <= answer.truth <= high else Text("no", style="red"),
+            f"{outcome.truth:.3f}",
+            Text("yes", style="green") if low <= outcome.truth <= high else Text("no", style="red"),
         )
     console.print()
     console.print(grid)

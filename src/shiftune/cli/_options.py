@@ -90,7 +90,7 @@ def search_option(name: str) -> Any:
     flags = [shell.flag, *filter(None, [shell.short])]
     check = of_search.metadata["check"]
     info = checked_option(check, shell.metavar, text, shell.panel, *flags)
-    if dict in [get_origin(each) for each in get_args(shell.kind)]:
+    if dict in [get_origin(kind) for kind in get_args(shell.kind)]:
         info.parser = _space_entries
     return info
 
@@ -168,7 +168,7 @@ class Declared:
     @property
     def holds_table(self) -> bool:
         """Whether its value is read from a file, whose content a settings file can have."""
-        return dict in [get_origin(each) for each in get_args(self.hint.__origin__)]
+        return dict in [get_origin(kind) for kind in get_args(self.hint.__origin__)]
 
     @property
     def is_path(self) -> bool:
@@ -199,7 +199,7 @@ declared: Callable[[type], list[Declared]] = cache(_declared)  # a command asks 
 
 def named(options: type, role: Role) -> list[str]:
     """Return the names of the fields that have a role."""
-    return [each.name for each in declared(options) if each.role is role]
+    return [option.name for option in declared(options) if option.role is role]
 
 
 def values_of(options: Any, *roles: Role) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def taking(
 
     Further parameters, whose values are not passed on, are given with their annotations.
     """
-    hints = [(each.name, each.hint, each.default) for each in declared(options)]
+    hints = [(option.name, option.hint, option.default) for option in declared(options)]
     parameters = [
         inspect.Parameter(
             name,
@@ -447,7 +447,7 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of `ShiftSearch`; those that name files or models are not made."""
-        values = {each.name: getattr(self, name) for name, (each, _) in in_shell().items()}
+        values = {option.name: getattr(self, name) for name, (option, _) in in_shell().items()}
         return {name: None if value == [] else value for name, value in values.items()}
 
     # ---------------------------------------------------------------- as they are saved
@@ -477,8 +477,8 @@ class TuneOptions(_with_search_options(), TableOptions):  # type: ignore[misc]
 
         Settings that did not exist yet when the folder was written have their defaults.
         """
-        names = {each.name for each in declared(cls) if each.role in SAVED}
-        required = {each.name for each in declared(cls) if each.default is MISSING} - {"data"}
+        names = {option.name for option in declared(cls) if option.role in SAVED}
+        required = {option.name for option in declared(cls) if option.default is MISSING} - {"data"}
         if not required <= saved.keys() <= names:
             raise StorageError(
                 f"{where} is damaged or was written by another version of shiftune; choose "
@@ -514,8 +514,8 @@ def read_settings(path: Path, options: type) -> dict[str, Any]:
         raise SettingsError(f"the settings {path} cannot be read ({error.strerror})") from error
     except ValueError as error:  # invalid TOML or UTF-8
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
-    by_key = {each.key: each for each in declared(TuneOptions)}
-    names = {each.name for each in fields(options)}
+    by_key = {option.key: option for option in declared(TuneOptions)}
+    names = {option.name for option in fields(options)}
     values = {}
     for key, value in entries.items():
         option = by_key.get(key.replace("_", "-"))
@@ -539,6 +539,6 @@ def _checked(value: Any, option: Declared, path: Path) -> Any:
 def settings_text(options: TuneOptions) -> str:
     """Return the text of a file with what another run needs to give the same result."""
     values = {**options.saved_files(), **options.saved(), **values_of(options, Role.TRIALS)}
-    entries = {each.key: values.get(each.name) for each in declared(TuneOptions)}
+    entries = {option.key: values.get(option.name) for option in declared(TuneOptions)}
     lines = toml_lines({k: v for k, v in entries.items() if v not in (None, [])})
     return f"# shiftune tune --settings THIS_FILE --out DIR repeats this run.\n{lines}\n"

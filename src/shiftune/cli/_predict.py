@@ -113,7 +113,7 @@ class SiteModels:
 
     def __init__(self, folder: ResultFolder, source: TableFile) -> None:
         self.folder, self.sites, self.common = folder, folder.sites(), folder.model()
-        self.sources = {each["name"] for each in folder.completed()["sites"]}
+        self.sources = {site["name"] for site in folder.completed()["sites"]}
         self.column: str | None = None
         self._loaded: dict[str, TableModel] = {}
         self._respelled: dict[str, str] = {}
@@ -158,18 +158,18 @@ class SiteModels:
 
         `read` are rows of these sites, as the models read them.
         """
-        new, drift, known = {}, [], []
+        new, drift, seen = {}, [], []
         for site, rows in read.groupby(names):
             if self.column is None or (site in self.sites and self.of(site) is not self.common):
                 drift += [(site, about) for about in self.of(site).about_drift(rows)]
             elif site in self.sources:
-                known.append(str(site))
+                seen.append(str(site))
             elif site not in self.sites:
                 new[str(site)] = rows
-        if same := [f"{name!r} is read as {own!r}" for name, own in self._respelled.items()]:
+        if same := [f"{old!r} is read as {new!r}" for old, new in self._respelled.items()]:
             yield f"sites: {listed(same, MOST_SITES, quoted=False)}"
-        if known:
-            shown = listed(known, MOST_SITES, quoted=False)
+        if seen:
+            shown = listed(seen, MOST_SITES, quoted=False)
             yield f"rows of sources are predicted as those of a new site: {shown}"
         for site, about in drift[:MOST_SITES]:
             yield about if self.column is None else f"{site}: {about}"

@@ -312,7 +312,7 @@ def _predicts(best: Mapping[str, Any]) -> str:
     )
     if len(members) == 1:
         return trial
-    models = listed(dict.fromkeys(each["model"] for each in members), quoted=False)
+    models = listed(dict.fromkeys(member["model"] for member in members), quoted=False)
     return f"weighted mean of {len(members)} trials of {models}; {trial}"
 
 
@@ -328,7 +328,7 @@ def show_update(console: Console, record: Mapping[str, Any], state: Path) -> Non
         (f"Expected {loss} without labels", estimate_in_words(record["before"])),
         (f"Expected {loss} with labels", after),
         ("Gain", estimate_in_words(record["gain"])),
-        *((f"{each['title']} with labels", estimate_in_words(each)) for each in record["figures"]),
+        *((f"{row['title']} with labels", estimate_in_words(row)) for row in record["figures"]),
         (f"Effect of {target}", record["says"]["effect"]),
         ("First estimate", record["first_estimate"]["says"]),
     ]

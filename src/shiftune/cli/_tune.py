@@ -408,7 +408,7 @@ def check_folder(folder: ResultFolder, job: TuneJob) -> bool:
     if path.exists() and not path.is_dir():
         raise StorageError(f"{path} is a file, not a folder; give another with --out")
     with writing_to(path, OUT):
-        there = path.is_dir() and any(not each.name.startswith(PART) for each in path.iterdir())
+        there = path.is_dir() and any(not file.name.startswith(PART) for file in path.iterdir())
     if not there:
         return True
     if not (path / SETTINGS).exists():
@@ -464,7 +464,7 @@ def write_results(folder: ResultFolder, job: TuneJob) -> dict[str, Any]:
     for place, site in enumerate(urgent):
         if place < MOST_FOLDERS or sites[site].path.exists():
             write_site(sites[site], job, site)
-    written = {site: f"{SITES}/{each.path.name}" for site, each in sites.items() if each.best()}
+    written = {site: f"{SITES}/{part.path.name}" for site, part in sites.items() if part.best()}
     return write_result(folder, job, table.assign(folder=table.index.map(written.get)))
 
 
@@ -530,7 +530,7 @@ def _origin(folder: ResultFolder, job: TuneJob) -> dict[str, str]:
     settings = folder.settings()
     last = settings["runs"][-1]
     labelled = job.problem.target_labelled
-    remarks = (each.removeprefix("column ") for each in job.problem.columns.decisions)
+    remarks = (remark.removeprefix("column ") for remark in job.problem.columns.decisions)
     used = f"used: {labelled.sum()} of {len(labelled)} rows" if labelled.any() else "not used"
     return {
         "command": f"shiftune tune --settings {COMMAND}",

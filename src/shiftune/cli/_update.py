@@ -344,7 +344,7 @@ def read_labels(path: Path, job: TuneJob) -> dict[int, Any]:
     if job.problem.task == "regression":
         values = _quantities(table[label].iloc[labelled], texts, whats, path)
     else:
-        values = [_class(*each, path, job) for each in zip(texts, whats, strict=True)]
+        values = [_class(*pair, path, job) for pair in zip(texts, whats, strict=True)]
     labels: dict[int, Any] = {}
     for what, position, value in zip(whats, positions, values, strict=True):
         if labels.setdefault(position, value) != value:
@@ -371,7 +371,7 @@ def _quantities(
 
 def _class(text: str, what: str, path: Path, job: TuneJob) -> Any:
     classes = job.problem.classes
-    by_text = {_plain(str(each), classes): each for each in classes}
+    by_text = {_plain(str(value), classes): value for value in classes}
     if (label := by_text.get(_plain(text, classes))) is not None:
         return label
     near = alike(text, map(str, classes))
@@ -474,7 +474,7 @@ def _about_unknown(path: Path, names: list[str], key: Key, job: TuneJob) -> str:
             f"{files.of_target} has no {what}, which {path} names; its rows are counted from 0 to "
             f"{len(keys) - 1}, the first one below the header being 0"
         )
-    texts = {" ".join(each): each for each in _keys(job.identifiers[stored])} if stored else {}
+    texts = {" ".join(key): key for key in _keys(job.identifiers[stored])} if stored else {}
     near = alike(" ".join(key[: len(stored)]), texts)
     return (
         f"{files.of_target} has no row with {what}, which {path} names; write identifiers as they "

@@ -196,7 +196,7 @@ class Column:
         """
         if not self.parts:
             return {self.name: values}
-        found = {}
+        parts = {}
         for name, part in zip(self.features, self.parts, strict=True):
             if part == TREND:
                 numbers = days_in(values)
@@ -204,8 +204,8 @@ class Column:
                     numbers = numbers.clip(self.low, self.high)
             else:
                 numbers = PARTS[part](values).to_numpy(dtype=float, na_value=np.nan)
-            found[name] = pd.Series(numbers, values.index)
-        return found
+            parts[name] = pd.Series(numbers, values.index)
+        return parts
 
 
 def kind_of(column: pd.Series) -> ColumnKind:
@@ -288,8 +288,8 @@ class TableRows:
         """
         if self.labels is None:
             return False
-        known = (values.notna() & self.labels.notna()).to_numpy()
-        where, y = self.codes[known], self.labels[known]
+        both = (values.notna() & self.labels.notna()).to_numpy()
+        where, y = self.codes[both], self.labels[both]
         n, k = len(where), len(pd.unique(where))
         b = int(np.clip(n // _ROWS_OF_INTERVAL, 2, _INTERVALS))
         if n - k - b < 1:
@@ -300,7 +300,7 @@ class TableRows:
         else:
             Y = pd.DataFrame({"y": y.astype(float).groupby(where).rank(pct=True)})
         Y = Y - Y.groupby(where).transform("mean")
-        ranks = values[known].astype(float).groupby(where).rank(method="first", pct=True)
+        ranks = values[both].astype(float).groupby(where).rank(method="first", pct=True)
         interval = np.minimum((ranks * b).to_numpy().astype(int), b - 1)
         means = Y.groupby(interval).transform("mean")
         between, within = (means**2).sum(), ((Y - means) ** 2).sum()
@@ -318,22 +318,22 @@ def learn(
 
     With `keep` the column is used in any case. `date_format` is tried first.
     """
-    found, values = typed(column, rows, date_format)
+    learned, values = typed(column, rows, date_format)
     is_text = isinstance(values.dtype, pd.CategoricalDtype) and _is_text(column)
     if is_text:
-        found, values = _spelled_alike(found, values, rows.labelled)
-    found = described(found, values, rows)
-    if found.kind == "number":
-        found = found.remarked(question_about(values, rows.option))
-    if keep and found.kind == "date":
-        found = replace(found, parts=found.parts or (TREND,))
+        learned, values = _spelled_alike(learned, values, rows.labelled)
+    learned = described(learned, values, rows)
+    if learned.kind == "number":
+        learned = learned.remarked(question_about(values, rows.option))
+    if keep and learned.kind == "date":
+        learned = replace(learned, parts=learned.parts or (TREND,))
     if not keep:
-        found = _decided(found, values, rows)
+        learned = _decided(learned, values, rows)
     if is_text:
         texts = pd.Series(np.array([*values.cat.categories, None], dtype=object))
         texts = texts.infer_objects().take(values.cat.codes.to_numpy())  # -1 is the missing one
         values = pd.Series(texts.array, values.index, name=column.name)
-    return found, values
+    return learned, values
 
 
 def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[Column, pd.Series]:
@@ -345,21 +345,21 @@ def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[C
     for level in counts.index:
         usual.setdefault(_loose(level), level)
     levels = values.cat.categories
-    same = {each: usual[_loose(each)] for each in levels if _loose(each) in usual}
-    if changed := [each for each in same if same[each] != each]:
+    same = {level: usual[_loose(level)] for level in levels if _loose(level) in usual}
+    if changed := [level for level in same if same[level] != level]:
         values = with_levels(values, lambda level: same.get(level, level))
-        shown = [f"{each!r} is read as {same[each]!r}" for each in changed]
+        shown = [f"{level!r} is read as {same[level]!r}" for level in changed]
         column = replace(column, distinct=len(values.cat.categories))
         column = column.remarked(listed(shown, 3, quoted=False))
     return column, values
 
 
-def spelled_like(known: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
+def spelled_like(levels: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
     """Return texts that are known in another spelling, which one known text alone has, with it."""
-    known = set(known)
-    spellings = Counter(map(_loose, known))
-    same = {_loose(each): each for each in known if spellings[_loose(each)] == 1}
-    return {x: same[_loose(x)] for x in texts if x not in known and _loose(x) in same}
+    levels = set(levels)
+    spellings = Counter(map(_loose, levels))
+    same = {_loose(level): level for level in levels if spellings[_loose(level)] == 1}
+    return {x: same[_loose(x)] for x in texts if x not in levels and _loose(x) in same}
 
 
 def _loose(level: str) -> str:
@@ -371,7 +371,7 @@ def described(column: Column, values: pd.Series, rows: TableRows) -> Column:
     """Return a column with what it holds: missing values, range or levels, parts of dates."""
     missing = values.isna().to_numpy()
     at_sites = np.bincount(rows.codes[missing], minlength=len(rows.sizes)) / rows.sizes
-    found = replace(
+    learned = replace(
         column,
         missing=float(missing.mean()),
         missing_at_sites=(float(at_sites.min()), float(at_sites.max())),
@@ -379,14 +379,14 @@ def described(column: Column, values: pd.Series, rows: TableRows) -> Column:
     if column.kind == "category":
         seen = as_text(pd.Series(values[rows.labelled].unique()).dropna())
         if len(seen) <= _MOST_LEVELS:
-            found = replace(found, levels=tuple(sorted(seen)))
+            learned = replace(learned, levels=tuple(sorted(seen)))
     elif not missing.all():
         dates = column.kind == "date"
         numbers = pd.Series(days_in(values)) if dates else values
         parts = _parts_of(values, numbers, rows) if dates else ()
-        found = replace(found, low=float(numbers.min()), high=float(numbers.max()), parts=parts)
-    unseen, beyond = _beyond(found, values, rows)
-    return replace(found, unseen=unseen, beyond=beyond)
+        learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()), parts=parts)
+    unseen, beyond = _beyond(learned, values, rows)
+    return replace(learned, unseen=unseen, beyond=beyond)
 
 
 def _parts_of(dates: pd.Series, days: pd.Series, rows: TableRows) -> tuple[str, ...]:
@@ -394,10 +394,10 @@ def _parts_of(dates: pd.Series, days: pd.Series, rows: TableRows) -> tuple[str, 
     if dates.dtype.kind == "m":
         return (TREND,)
     parts = [part for part, of in PARTS.items() if len(of(dates).dropna().unique()) > 1]
-    own, others = days[rows.inside].dropna().to_numpy(), days[~rows.inside]
-    if len(own) and others.min() < others.max():
+    of_target, others = days[rows.inside].dropna().to_numpy(), days[~rows.inside]
+    if len(of_target) and others.min() < others.max():
         ends = others.groupby(rows.codes[~rows.inside]).agg(["min", "max"]).to_numpy()
-        within = np.any([(own >= low) & (own <= high) for low, high in ends], axis=0)
+        within = np.any([(of_target >= low) & (of_target <= high) for low, high in ends], axis=0)
         if 1 - within.mean() <= _MOST_OUTSIDE_TREND:
             parts.append(TREND)
     return tuple(parts)
@@ -468,17 +468,17 @@ def _copies_site(column: Column, values: pd.Series, rows: TableRows) -> str:
         return ""
     if has.sum(axis=0).max() == 1:
         return "one value per site, so it is the site under another name"
-    own = np.isin(np.arange(len(has)), rows.codes[rows.inside])
-    if column.kind != "number" and not (has[own].any(axis=0) & has[~own].any(axis=0)).any():
+    inside = np.isin(np.arange(len(has)), rows.codes[rows.inside])
+    if column.kind != "number" and not (has[inside].any(axis=0) & has[~inside].any(axis=0)).any():
         return "one value per site, and no source has that of the target"
     return ""
 
 
 def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, str]:
     """Return the share of target rows with unseen categories, and what lies beyond the sources."""
-    own, n = values[rows.inside].dropna(), int(rows.inside.sum())
+    of_target, n = values[rows.inside].dropna(), int(rows.inside.sum())
     if column.kind == "category" and column.levels is not None:
-        counts = counted(as_text(own))
+        counts = counted(as_text(of_target))
         new = counts[~counts.index.isin(column.levels)]
         if m := int(new.sum()):
             have = "has a category" if m == 1 else "have categories"
@@ -487,21 +487,21 @@ def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, 
                 f"{listed(new.index, 3)}"
             )
     # Where the target has neither the smallest nor the largest number, none is beyond the others.
-    if column.kind == "number" and not own.between(column.low, column.high, "neither").all():
-        others, found = values[~rows.inside], []
+    if column.kind == "number" and not of_target.between(column.low, column.high, "neither").all():
+        others, remarks = values[~rows.inside], []
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
         most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
         low, high = others.min(), others.max()
         for outside, where, limit in (
-            (own < low, "below the smallest", low),
-            (own > high, "above the largest", high),
+            (of_target < low, "below the smallest", low),
+            (of_target > high, "above the largest", high),
         ):
             if (m := int(outside.sum())) > most:
-                found.append(
+                remarks.append(
                     f"{count(m, 'row')} of the target ({percent(m / n)}) "
                     f"{'is' if m == 1 else 'are'} {where} of all sources ({number(float(limit))})"
                 )
-        return 0.0, ", ".join(found)
+        return 0.0, ", ".join(remarks)
     if column.kind == "date" and column.parts and TREND not in column.parts:
         return 0.0, "the target's dates lie outside every source's, so only what recurs is used"
     return 0.0, ""
@@ -527,36 +527,36 @@ def typed(
         days = pd.Series(days_in(column), column.index, name=name)
         distinct = int(days.nunique())
         return Column(name=name, kind="number", distinct=distinct, remark="durations in days"), days
-    found = Column(name=name, kind=kind_of(column))
+    learned = Column(name=name, kind=kind_of(column))
     if not _is_text(column):
-        return replace(found, distinct=int(column.nunique())), column
+        return replace(learned, distinct=int(column.nunique())), column
     if column.dtype == object and types.infer_dtype(column) not in ("string", "empty"):
         text = stripped(as_text(column))
-        return replace(found, distinct=int(column.nunique())), pd.Series(text, name=name)
+        return replace(learned, distinct=int(column.nunique())), pd.Series(text, name=name)
     text = stripped(column)
-    levels = with_levels(text, lambda each: None if each in MISSING_TEXTS else each)
-    found = replace(found, distinct=len(levels.cat.categories))
+    levels = with_levels(text, lambda level: None if level in MISSING_TEXTS else level)
+    learned = replace(learned, distinct=len(levels.cat.categories))
     if len(levels.cat.categories) and TRUTH.issuperset(levels.cat.categories):
         levels = with_levels(levels, str.capitalize)
         truth = levels if levels.isna().any() else pd.Series(levels == "True", name=name)
-        return replace(found, distinct=len(levels.cat.categories)), truth
-    given = with_levels(levels, lambda each: None if each in MISSING_CODES else each).dropna()
-    if given.empty:
-        return found, levels
+        return replace(learned, distinct=len(levels.cat.categories)), truth
+    present = with_levels(levels, lambda level: None if level in MISSING_CODES else level).dropna()
+    if present.empty:
+        return learned, levels
 
-    read = _dates(found, given, rows, date_format) or _numbers(found, given, rows)
+    read = _dates(learned, present, rows, date_format) or _numbers(learned, present, rows)
     if read is None:
-        return replace(found, remark=_about_categories(found, given, given)), levels
+        return replace(learned, remark=_about_categories(learned, present, present)), levels
     converted, values = read
-    kind, strange = converted.kind, given[values.isna()]
+    kind, strange = converted.kind, present[values.isna()]
     # 007 is a code, not a number
     if kind == "number" and (
-        _are_many(strange, given) or first_code(given.cat.categories.to_numpy())
+        _are_many(strange, present) or first_code(present.cat.categories.to_numpy())
     ):
-        return replace(found, remark=_about_categories(found, strange, given)), levels
+        return replace(learned, remark=_about_categories(learned, strange, present)), levels
     remarks = [converted.remark]
-    if n := int(text.count()) - len(given):
-        codes = [each for each in text.cat.categories if each not in given.cat.categories]
+    if n := int(text.count()) - len(present):
+        codes = [level for level in text.cat.categories if level not in present.cat.categories]
         remarks.append(f"{listed(codes)} in {count(n, 'row')} counts as missing")
     if len(strange):
         shown = listed(strange.unique(), _MOST_STRANGE_TEXTS)
@@ -595,7 +595,7 @@ def flaw_of(column: pd.Series) -> str:
 
 def unusable_types(column: pd.Series) -> list[str]:
     """Return the names of types in a column that are neither numbers, text nor dates."""
-    return sorted(each.__name__ for each in types_in(column) if issubclass(each, _UNUSABLE))
+    return sorted(kind.__name__ for kind in types_in(column) if issubclass(kind, _UNUSABLE))
 
 
 def types_in(column: pd.Series) -> set[type]:
@@ -628,59 +628,59 @@ def _of_one_type(column: pd.Series) -> pd.Series:
 
 
 def _dates(
-    column: Column, given: pd.Series, rows: TableRows, preferred: str | None
+    column: Column, texts: pd.Series, rows: TableRows, preferred: str | None
 ) -> tuple[Column, pd.Series] | None:
     """Read dates; with slashes, some sites may write the day first, and others the month."""
-    if preferred is None and (own := date_formats_by_site(given, rows.sites)):
-        of_rows = rows.sites[given.index].map(own)
-        read_parts = [parse_dates(part, each) for each, part in given.groupby(of_rows)]
-        dates = pd.concat(read_parts).loc[given.index]
+    if preferred is None and (by_site := date_formats_by_site(texts, rows.sites)):
+        of_rows = rows.sites[texts.index].map(by_site)
+        read_parts = [parse_dates(part, form) for form, part in texts.groupby(of_rows)]
+        dates = pd.concat(read_parts).loc[texts.index]
         if dates.isna().mean() <= MOST_STRANGE:
-            how = _at_sites({site: format_in_words(each) for site, each in own.items()})
-            of_target = own.get(rows.target, of_rows.iloc[0])
+            how = _at_sites({site: format_in_words(form) for site, form in by_site.items()})
+            of_target = by_site.get(rows.target, of_rows.iloc[0])
             read = replace(column, kind="date", remark=f"dates ({how})", date_format=of_target)
             return read, dates
-    if (expected := find_format(given, preferred)) is None:
+    if (expected := find_format(texts, preferred)) is None:
         return None
     formats = DateFormats(expected)
-    formats.add(given)
-    if formats.strange.total > MOST_STRANGE * len(given):
+    formats.add(texts)
+    if formats.strange.total > MOST_STRANGE * len(texts):
         return None
-    others = [format_in_words(each) for each in formats.others]
+    others = [format_in_words(form) for form in formats.others]
     also = f", also {listed(others, quoted=False)}" if others else ""
-    possible = _also_possible(given, expected, rows.option, asked=expected == preferred)
+    possible = _also_possible(texts, expected, rows.option, asked=expected == preferred)
     how = f"dates ({format_in_words(expected)}{also}{possible})"
     read = replace(column, kind="date", remark=how, date_format=formats.usual)
-    return read, formats.read(given)
+    return read, formats.read(texts)
 
 
-def _also_possible(given: pd.Series, expected: str, option: Option, *, asked: bool) -> str:
+def _also_possible(texts: pd.Series, expected: str, option: Option, *, asked: bool) -> str:
     """Point out that day and month may be the other way round."""
     other = re.sub("%[dm]", lambda part: "%m" if part[0] == "%d" else "%d", expected)
     clear = "." in expected or other == expected
-    if asked or clear or parse_dates(given, other).isna().any():
+    if asked or clear or parse_dates(texts, other).isna().any():
         return ""
     return f"; {format_in_words(other)} would fit as well: {option('date_format', other)}"
 
 
-def _numbers(column: Column, given: pd.Series, rows: TableRows) -> tuple[Column, pd.Series] | None:
+def _numbers(column: Column, texts: pd.Series, rows: TableRows) -> tuple[Column, pd.Series] | None:
     """Read numbers, in the format of every site if they differ; None if no text is a number."""
-    plain = as_numbers(pd.Series(given.cat.categories)).abs()
+    plain = as_numbers(pd.Series(texts.cat.categories)).abs()
     # Beside 1.594, 1,594 is hardly a thousand times as much.
     limit = 10 * float(plain[plain % 1 > 0].max()) if (plain % 1 > 0).any() else np.inf
     formats = NumberFormats(-limit, limit, rows.decimal)
-    formats.add(given)
+    formats.add(texts)
     written = formats.decided()
-    if formats.strange.total == len(given) and not formats.odd.total:
+    if formats.strange.total == len(texts) and not formats.odd.total:
         return None
-    how, numbers = written.words, written.read(given)
-    unclear = any(formats.outside) or _are_many(given[numbers.isna()], given)
+    how, numbers = written.words, written.read(texts)
+    unclear = any(formats.outside) or _are_many(texts[numbers.isna()], texts)
     if formats.odd.total and unclear:
-        by_site = number_formats_by_site(given, rows.sites)
-        parts = given.groupby(rows.sites[given.index])
+        by_site = number_formats_by_site(texts, rows.sites)
+        parts = texts.groupby(rows.sites[texts.index])
         read = [by_site[str(site)].read(part) for site, part in parts]
-        numbers = pd.concat(read).loc[given.index]
-        how = _at_sites({site: each.words for site, each in by_site.items() if each != PLAIN})
+        numbers = pd.concat(read).loc[texts.index]
+        how = _at_sites({site: form.words for site, form in by_site.items() if form != PLAIN})
         written = by_site.get(rows.target, PLAIN)
     if how:
         how = f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
@@ -692,24 +692,24 @@ def _at_sites(words: dict[str, str]) -> str:
     sites: dict[str, list[str]] = defaultdict(list)
     for site, word in words.items():
         sites[word].append(site)
-    return ", ".join(f"{word} at {listed(each, 4)}" for word, each in sites.items())
+    return ", ".join(f"{word} at {listed(names, 4)}" for word, names in sites.items())
 
 
-def _are_many(strange: pd.Series, given: pd.Series) -> bool:
+def _are_many(strange: pd.Series, texts: pd.Series) -> bool:
     """Whether many texts, or many different ones, are not numbers."""
-    return len(strange) > MOST_STRANGE * len(given) or strange.nunique() > _MOST_STRANGE_TEXTS
+    return len(strange) > MOST_STRANGE * len(texts) or strange.nunique() > _MOST_STRANGE_TEXTS
 
 
-def _about_categories(column: Column, strange: pd.Series, given: pd.Series) -> str:
+def _about_categories(column: Column, strange: pd.Series, values: pd.Series) -> str:
     """Say why texts are not read as numbers, and that many categories are told apart in part."""
-    share, texts, many = len(strange) / len(given), strange.unique(), column.distinct
+    share, texts, many = len(strange) / len(values), strange.unique(), column.distinct
     rare = "; rare ones share one category" if many > _MANY_CATEGORIES else ""
     if 0 < share < 1 and strange.astype(str).str.endswith(("%", "‰")).all():
         return f"per cents beside shares ({texts[0]!r}): write all in one way. Read as categories"
     if share >= 0.5:
         return f"{many} different texts{rare}" if rare else ""
-    if not _are_many(strange, given):
-        return f"codes with leading zeros ({first_code(given)!r}): read as categories{rare}"
+    if not _are_many(strange, values):
+        return f"codes with leading zeros ({first_code(values)!r}): read as categories{rare}"
     rest = f"{len(texts)} different texts ({listed(texts, _MOST_STRANGE_TEXTS)})."
     if len(texts) == 1:
         rest = f"{texts[0]!r}. Is that a code for missing?"
@@ -728,20 +728,20 @@ def _names_rows(column: Column, values: pd.Series, rows: TableRows, name: str) -
     evenly, as numbers that were given one after another are and few quantities, and do not help to
     predict the label; few rows show neither.
     """
-    given = values.dropna()
-    if len(given) < _FEWEST_IDENTIFIED_ROWS or not _may_be_codes(column, given):
+    present = values.dropna()
+    if len(present) < _FEWEST_IDENTIFIED_ROWS or not _may_be_codes(column, present):
         return "", False
     different = "a different value in almost every row"
-    alone = column.distinct > _ROW_SHARE * len(given)
+    alone = column.distinct > _ROW_SHARE * len(present)
     if column.kind == "category":
         return (f"{different}, like an identifier", True) if alone else ("", False)
-    given, where = given.astype(float), rows.codes[values.notna().to_numpy()]
-    by_site = given.groupby(where, sort=False)
+    present, where = present.astype(float), rows.codes[values.notna().to_numpy()]
+    by_site = present.groupby(where, sort=False)
     steps, first = by_site.diff().dropna(), by_site.min()
-    in_order = len(steps) >= len(given) / 2 and ((steps > 0).all() or (steps < 0).all())
+    in_order = len(steps) >= len(present) / 2 and ((steps > 0).all() or (steps < 0).all())
     anew = first.min() >= 0 and first.median() <= 1
     # Rows that are left of a table are spread like all of it, or like those of their site.
-    evenness = max(_evenness(given, groups) for groups in (where, np.zeros(len(given))))
+    evenness = max(_evenness(present, groups) for groups in (where, np.zeros(len(present))))
     if in_order and evenness >= _UNEVEN_ROWS and (alone or (anew and not rows.helps(values))):
         return "whole numbers in the order of the rows, like row numbers", True
     if not alone:
@@ -752,7 +752,7 @@ def _names_rows(column: Column, values: pd.Series, rows: TableRows, name: str) -
         return "", False
     if rows.helps(values):
         return f"{different}, like an identifier, but related to the label", False
-    if len(given) < _FEWEST_TESTED_ROWS:
+    if len(present) < _FEWEST_TESTED_ROWS:
         return f"{different}, perhaps an identifier", False
     useless = ", and no help in predicting the label" if rows.labels is not None else ""
     return f"{different}, like an identifier{useless}", True
@@ -779,15 +779,15 @@ def _evenness(numbers: pd.Series, sites: NDArray[Any]) -> float:
 
 def question_about(values: pd.Series, option: Option = python_option) -> str:
     """Ask about numbers far outside the others that look like codes; empty if there are none."""
-    given = values.dropna().to_numpy(dtype=float)
-    if not len(given) or not {given.min(), given.max()} & _CODES:
+    numbers = values.dropna().to_numpy(dtype=float)
+    if not len(numbers) or not {numbers.min(), numbers.max()} & _CODES:
         return ""
-    like_codes = np.isin(given, list(_CODES))
-    others = given[~like_codes]
+    like_codes = np.isin(numbers, list(_CODES))
+    others = numbers[~like_codes]
     if not len(others):
         return ""
     low, high = others.min(), others.max()
-    seen, rows = np.unique(given[like_codes], return_counts=True)
+    seen, rows = np.unique(numbers[like_codes], return_counts=True)
     far = np.maximum(low - seen, seen - high) > _FAR * (high - low)
     chosen = far & (rows >= _FEWEST_CODED_ROWS)
     codes = {int(code): int(n) for code, n in zip(seen[chosen], rows[chosen], strict=True)}

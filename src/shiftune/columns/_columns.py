@@ -96,23 +96,23 @@ class Columns(Mapping[str, Column]):
     @classmethod
     def of_rows(cls, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
         """Return the columns of rows in which nothing is decided; `sites` include the target."""
-        found = {}
+        columns = {}
         for name in sites[target].columns:
             values = pd.concat([X[name] for X in sites.values()], ignore_index=True)
-            found[str(name)] = Column(
+            columns[str(name)] = Column(
                 name=name, kind=kind_of(values), distinct=int(values.nunique())
             )
-        return cls(found, as_given=True).of_target(sites, target)
+        return cls(columns, as_given=True).of_target(sites, target)
 
     def of_target(self, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
         """Return the same columns with what the rows of another target hold; `sites` include it."""
         where = np.repeat(list(sites), [len(X) for X in sites.values()])
-        rows, found = TableRows(pd.Series(where, dtype=object), target), dict(self._used)
+        rows, used = TableRows(pd.Series(where, dtype=object), target), dict(self._used)
         for name, column in self.items():
             if not column.parts:
-                own = [X[column.name] for X in sites.values()]
-                found[name] = described(column, pd.concat(own, ignore_index=True), rows)
-        return replace(self, _used=found)
+                parts = [X[column.name] for X in sites.values()]
+                used[name] = described(column, pd.concat(parts, ignore_index=True), rows)
+        return replace(self, _used=used)
 
     @property
     def left_out(self) -> Mapping[str, Column]:
@@ -242,7 +242,7 @@ class NewRows:
         there = set(names)
         if lacking := [n for n in columns if n not in there and not _was_read(columns[n], index)]:
             near = [alike(name, there - set(columns)) for name in lacking]
-            meant = next((f"; is it {found[0]!r}?" for found in near if found), "")
+            meant = next((f"; is it {names[0]!r}?" for names in near if names), "")
             raise DataError(
                 f"the new rows lack {count(len(lacking), 'column')} that the model reads: "
                 f"{listed(lacking, 8)}{meant}"
@@ -252,9 +252,9 @@ class NewRows:
 
     def about_names(self, names: Iterable[Any], identifiers: Sequence[str] = ()) -> list[str]:
         """Note the columns that training did not have."""
-        known = {*self.columns, *self.columns.left_out, *self.columns.others, *identifiers}
-        known |= {name for column in self.columns.values() for name in map(str, column.features)}
-        if not (unknown := [name for name in map(str, names) if name not in known]):
+        expected = {*self.columns, *self.columns.left_out, *self.columns.others, *identifiers}
+        expected |= {name for column in self.columns.values() for name in map(str, column.features)}
+        if not (unknown := [name for name in map(str, names) if name not in expected]):
             return []
         verb = "column is" if len(unknown) == 1 else "columns are"
         return [f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}"]
@@ -271,20 +271,20 @@ class NewRows:
 
     def read(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the features of a part that was added, as in training."""
-        found: dict[Any, pd.Series] = {}
+        features: dict[Any, pd.Series] = {}
         for reader in self._readers:
             column = reader.column
             if _was_read(column, table.columns):
-                found |= {name: table[name] for name in column.features}
+                features |= {name: table[name] for name in column.features}
             else:
-                found |= column.expand(reader.read(_in_table(table, column)))
-        return pd.DataFrame(found, index=table.index)
+                features |= column.expand(reader.read(_in_table(table, column)))
+        return pd.DataFrame(features, index=table.index)
 
     def findings(self) -> list[Finding]:
         """Return what is unusual about the rows that were added; the serious ones first."""
-        both = ([*each.about(self.rows), *each.about_missing(self.rows)] for each in self._readers)
+        both = ([*r.about(self.rows), *r.about_missing(self.rows)] for r in self._readers)
         return sorted(
-            chain.from_iterable(both) if self.rows else (), key=lambda each: not each.serious
+            chain.from_iterable(both) if self.rows else (), key=lambda finding: not finding.serious
         )
 
 
@@ -349,20 +349,20 @@ class _Numbers(_Reader):
 
     def add(self, values: pd.Series) -> None:
         if self.is_typed(values):
-            given = self.read(values).dropna()
-            self.formats.add_numbers(given.to_numpy(dtype=float))
+            present = self.read(values).dropna()
+            self.formats.add_numbers(present.to_numpy(dtype=float))
         else:
-            given = self.given(values).dropna()
-            self.formats.add(given)
-        self.empty += len(values) - len(given)
+            present = self.given(values).dropna()
+            self.formats.add(present)
+        self.empty += len(values) - len(present)
 
     def read(self, values: pd.Series) -> pd.Series:
         if values.dtype.kind == "m":
             values = pd.Series(days_in(values), values.index)
-        given = self.given(values)
+        present = self.given(values)
         if not self.is_typed(values):
-            return self.formats.decided().read(given)
-        return given.astype(float) if types.is_bool_dtype(given) else given
+            return self.formats.decided().read(present)
+        return present.astype(float) if types.is_bool_dtype(present) else present
 
     def about(self, rows: int) -> Iterator[Finding]:
         yield from self.unreadable(self.formats.strange)
@@ -397,8 +397,8 @@ class _Dates(_Reader):
         self.later += int((days >= np.floor(self.column.high) + 1).sum())
 
     def read(self, values: pd.Series) -> pd.Series:
-        given = self.given(values)
-        return in_utc(given) if self.is_typed(values) else self.formats.read(given)
+        present = self.given(values)
+        return in_utc(present) if self.is_typed(values) else self.formats.read(present)
 
     def about(self, rows: int) -> Iterator[Finding]:
         yield from self.unreadable(self.formats.strange)

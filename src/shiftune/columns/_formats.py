@@ -74,9 +74,9 @@ def with_levels(text: pd.Series, change: Callable[[str], str | None]) -> pd.Seri
 
 
 def _categorical(like: pd.Series, codes: NDArray[Any], levels: Iterable[str | None]) -> pd.Series:
-    own, texts = pd.factorize(pd.Series(levels, dtype=object))
-    found = pd.Categorical.from_codes(np.append(own, -1)[codes], pd.Index(texts, dtype=object))
-    return pd.Series(found, like.index, name=like.name)
+    unique, texts = pd.factorize(pd.Series(levels, dtype=object))
+    values = pd.Categorical.from_codes(np.append(unique, -1)[codes], pd.Index(texts, dtype=object))
+    return pd.Series(values, like.index, name=like.name)
 
 
 def distinct(text: pd.Series) -> tuple[NDArray[np.intp], pd.Series]:
@@ -102,8 +102,8 @@ def counted(text: pd.Series) -> pd.Series:
 def on_distinct(text: pd.Series, compute: Callable[[pd.Series], Any]) -> pd.Series:
     """Compute a column from another one, text by text."""
     codes, texts = distinct(text)
-    found = pd.Series(compute(texts))
-    return pd.Series(found.array.take(codes, allow_fill=True), text.index, name=text.name)
+    computed = pd.Series(compute(texts))
+    return pd.Series(computed.array.take(codes, allow_fill=True), text.index, name=text.name)
 
 
 # ------------------------------------------------------------ numbers
@@ -249,10 +249,10 @@ class NumberFormats:
     @property
     def strange(self) -> Tally:
         """Texts that the format does not read."""
-        found = self.decided()
-        if found == PLAIN:
+        form = self.decided()
+        if form == PLAIN:
             return self._no_numbers + self.odd
-        return self._no_numbers + self._unread if found == self.known else self._no_numbers
+        return self._no_numbers + self._unread if form == self.known else self._no_numbers
 
     @property
     def outside(self) -> tuple[int, int]:
@@ -270,24 +270,24 @@ def read_numbers(text: pd.Series, decimal: str = ".") -> pd.Series:
     return formats.decided().read(text)
 
 
-def number_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:
+def number_formats_by_site(column: pd.Series, sites: pd.Series) -> dict[str, NumberFormat]:
     """Return the format of every site, such as decimal commas at some of them."""
-    plain = PLAIN.read(given)
+    plain = PLAIN.read(column)
     low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
-    found = {}
-    for site, texts in given.groupby(sites[given.index]):
+    by_site = {}
+    for site, texts in column.groupby(sites[column.index]):
         formats = NumberFormats(float(low), float(high))
         formats.add(texts)
-        found[str(site)] = formats.decided()
-    units = {written.affix for written in found.values() if written.affix}
-    return dict.fromkeys(found, PLAIN) if len(units) > 1 else found
+        by_site[str(site)] = formats.decided()
+    units = {written.affix for written in by_site.values() if written.affix}
+    return dict.fromkeys(by_site, PLAIN) if len(units) > 1 else by_site
 
 
 def _split(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
     """Return the digits and the affix of numbers; other texts have no digits."""
-    found = texts.astype(object).str.extract(_PARTS)
-    before, after = found["before"].fillna(""), found["after"].fillna("")
-    return found["number"].str.strip().where((before == "") | (after == "")), before + after
+    parts = texts.astype(object).str.extract(_PARTS)
+    before, after = parts["before"].fillna(""), parts["after"].fillna("")
+    return parts["number"].str.strip().where((before == "") | (after == "")), before + after
 
 
 def _has_groups(digits: pd.Series, decimal: str) -> pd.Series:
@@ -305,10 +305,10 @@ def _values(digits: pd.Series, decimal: str) -> pd.Series:
 
 # Where several fit, the first is taken: with slashes the month stands first, otherwise the day.
 _DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y")
-_SHORT = tuple(each.replace("%Y", "%y") for each in _DAYS[:5])
+_SHORT = tuple(days.replace("%Y", "%y") for days in _DAYS[:5])
 _FORMATS = (
     "ISO8601",
-    *(each + time for each in (*_DAYS, *_SHORT) for time in ("", " %H:%M", " %H:%M:%S")),
+    *(days + time for days in (*_DAYS, *_SHORT) for time in ("", " %H:%M", " %H:%M:%S")),
 )
 _DAY_AND_MONTH = re.compile(r"^\s*(\d{1,2})[/-](\d{1,2})[/-]\d")
 _LIKE_A_DATE = re.compile(r"\s*\d{1,4}[-/. ](?:\d{1,2}|[A-Za-z]{3})[-/. ]\d{1,4}")
@@ -319,50 +319,50 @@ def are_like_dates(texts: pd.Series) -> NDArray[np.bool_]:
     return texts.str.match(_LIKE_A_DATE).to_numpy(dtype=bool)
 
 
-def find_format(given: pd.Series, preferred: str | None = None) -> str | None:
+def find_format(column: pd.Series, preferred: str | None = None) -> str | None:
     """Return the first format that fits nearly all texts.
 
     If none does, the first that fits most of them, since others may be clear in themselves
     (`DateFormats`); None if few are dates.
     """
-    counts = counted(given)
+    counts = counted(column)
     texts = pd.Series(counts.index, dtype=object)
-    shares = counts.to_numpy() / len(given)
+    shares = counts.to_numpy() / len(column)
     like_dates = shares[are_like_dates(texts)].sum()
     if preferred is None and like_dates < 1 - MOST_STRANGE:
         return None
     best, fewest = None, 1 - 1e-9
-    for each in dict.fromkeys([preferred, *_FORMATS] if preferred else _FORMATS):
-        unread = float(shares[parse_dates(texts, each).isna().to_numpy()].sum())
+    for form in dict.fromkeys([preferred, *_FORMATS] if preferred else _FORMATS):
+        unread = float(shares[parse_dates(texts, form).isna().to_numpy()].sum())
         if unread < fewest:
-            best, fewest = each, unread
+            best, fewest = form, unread
         if fewest <= MOST_STRANGE:
             break
     return best
 
 
-def date_formats_by_site(given: pd.Series, sites: pd.Series) -> dict[str, str]:
+def date_formats_by_site(column: pd.Series, sites: pd.Series) -> dict[str, str]:
     """Return a format for every site where some write the day first, and others the month.
 
     It is the one that reads most texts of the site; where several do, since no day is above 12, the
     order of most other sites decides. Empty if no two sites contradict.
     """
-    codes, texts = distinct(given)
+    codes, texts = distinct(column)
     if not (texts.str.extract(_DAY_AND_MONTH).astype(float) > 12).any().all():
         return {}
-    by_site = pd.Series(codes).groupby(sites[given.index].to_numpy())
+    by_site = pd.Series(codes).groupby(sites[column.index].to_numpy())
     some = texts[by_site.head(10).unique()]
-    tried = [each for each in _FORMATS if parse_dates(some, each).notna().any()]
-    read = pd.DataFrame({each: parse_dates(texts, each).notna() for each in tried}).iloc[codes]
-    shares = read.groupby(sites[given.index].to_numpy()).mean()
+    tried = [form for form in _FORMATS if parse_dates(some, form).notna().any()]
+    read = pd.DataFrame({form: parse_dates(texts, form).notna() for form in tried}).iloc[codes]
+    shares = read.groupby(sites[column.index].to_numpy()).mean()
     fits = shares.eq(shares.max(axis=1), axis=0)
     clear = fits[fits.sum(axis=1) == 1].idxmax(axis=1)
     orders = clear.astype(str).str.extract("^(%[dm])[/-]%[dm]", expand=False).value_counts()
     if len(orders) < 2:
         return {}
     usual = fits.columns.str.startswith((f"{orders.index[0]}/", f"{orders.index[0]}-"))
-    found = (fits * (1 + usual)).idxmax(axis=1)
-    return {str(site): str(each) for site, each in found.items()}
+    best = (fits * (1 + usual)).idxmax(axis=1)
+    return {str(site): str(form) for site, form in best.items()}
 
 
 def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
@@ -397,7 +397,7 @@ class DateFormats:
     def __init__(self, expected: str) -> None:
         self.expected = expected
         self._read = Counter({expected: 0, "ISO8601": 0, "%d.%m.%Y": 0})  # in this order
-        self._whole = [each for each in _FORMATS if each not in self._read]
+        self._whole = [form for form in _FORMATS if form not in self._read]
         self._strange = Tally()
 
     def add(self, text: pd.Series) -> None:
@@ -406,9 +406,9 @@ class DateFormats:
         texts = pd.Series(counts.index, dtype=object)
         for start in (texts[:10], texts):  # most formats fit none of the first
             self._whole = [w for w in self._whole if parse_dates(start, w).notna().all()]
-        for each in self._read:
-            read = parse_dates(texts, each).notna().to_numpy()
-            self._read[each] += int(counts[read].sum())
+        for form in self._read:
+            read = parse_dates(texts, form).notna().to_numpy()
+            self._read[form] += int(counts[read].sum())
             texts, counts = texts[~read], counts[~read]
         self._strange.count(counts)
 
@@ -416,8 +416,8 @@ class DateFormats:
         """Return the dates of a part that was added; NaT where there is none."""
         others = [] if self._other else self.others
         dates = parse_dates(text, self.usual)
-        for each in others:
-            dates = dates.fillna(parse_dates(text, each))
+        for form in others:
+            dates = dates.fillna(parse_dates(text, form))
         return dates
 
     @property
@@ -440,7 +440,7 @@ class DateFormats:
         """Number of dates in other formats than the expected one."""
         if self._other:
             return {self._other: self._read.total() + self._strange.total}
-        return {each: n for each, n in self._read.items() if n and each != self.expected}
+        return {form: n for form, n in self._read.items() if n and form != self.expected}
 
 
 def format_in_words(date_format: str) -> str:

@@ -123,13 +123,13 @@ def hospitals(
             other = np.random.default_rng([random_state, rows_state, j, 1])
             coded = other.random((n, len(_CODES))) < shares[j]
             odds = odds + (coded - shares[j]) @ meanings[j]
-        own = _patients(rng, n, shifts[j], wards[j], odds)
+        patients = _patients(rng, n, shifts[j], wards[j], odds)
         if coding_differs:
-            own[list(_CODES)] = coded.astype(int)
+            patients[list(_CODES)] = coded.astype(int)
             mean, spread = _READINGS.T
             units = equipment[j] + _WITHIN * rng.standard_normal((n, len(_EQUIPMENT)))
-            own[list(_EQUIPMENT)] = np.round(mean + spread * units, 2)
-        frames.append(own.assign(hospital=name))
+            patients[list(_EQUIPMENT)] = np.round(mean + spread * units, 2)
+        frames.append(patients.assign(hospital=name))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -464,7 +464,7 @@ class SiteEffects:
                 strict=True,
             )
         ]
-        self._played: dict[int, list[list[tuple[Rows, Floats]]]] = {}
+        self._drawn: dict[int, list[list[tuple[Rows, Floats]]]] = {}
 
     def _learn_values(self, scaled: Sequence[Floats], y: Sequence[NDArray[Any]]) -> None:
         """Learn the noise, and what the loss prefers to the centre.
@@ -579,18 +579,18 @@ class SiteEffects:
 
     # ------------------------------------------------------------ sources treated as the target
 
-    def _play(self, labels: int) -> list[list[tuple[Rows, Floats]]]:
+    def _draw(self, labels: int) -> list[list[tuple[Rows, Floats]]]:
         """For every source and draw of labels: the other rows, and the effect of the labels."""
         labels = min(labels, max(source.most_labels for source in self.sources))
-        if labels not in self._played:
-            self._played[labels] = [
+        if labels not in self._drawn:
+            self._drawn[labels] = [
                 [
                     (others, self.effect(source.take(labelled), j))
                     for labelled, others in draw_labels(source, labels, self.seed + j)
                 ]
                 for j, source in enumerate(self.sources)
             ]
-        return self._played[labels]
+        return self._drawn[labels]
 
     def source_losses(self, labels: int) -> list[Floats]:
         """Return the losses of the sources' rows with so many labels of their site, k times (n_j,).
@@ -599,10 +599,10 @@ class SiteEffects:
         """
         if not labels or not self.out_of_site:
             return self._plain
-        played = self.source_values(labels, lambda y, p: self.loss(y, p, self.classes))
+        losses = self.source_values(labels, lambda y, p: self.loss(y, p, self.classes))
         return [
             self._extrapolated(source, plain, updated, labels)
-            for source, plain, updated in zip(self.sources, self._plain, played, strict=True)
+            for source, plain, updated in zip(self.sources, self._plain, losses, strict=True)
         ]
 
     def source_values(
@@ -624,7 +624,7 @@ class SiteEffects:
         k arrays of shape (D, n_j) or (D, n_j, C), with NaN for the rows that a draw labels.
         """
         predictions = []
-        for source, draws in zip(self.sources, self._play(labels), strict=True):
+        for source, draws in zip(self.sources, self._draw(labels), strict=True):
             classes = () if self.classes is None else (len(self.classes),)
             updated = np.full((len(draws), len(source), *classes), np.nan)
             for d, (others, effect) in enumerate(draws):
@@ -633,17 +633,17 @@ class SiteEffects:
             predictions.append(updated)
         return predictions
 
-    def _extrapolated(self, source: SiteRows, plain: Floats, played: Floats, labels: int) -> Floats:
-        r"""Losses of a source with more labels than it can play.
+    def _extrapolated(self, source: SiteRows, plain: Floats, drawn: Floats, labels: int) -> Floats:
+        r"""Losses of a source with more labels than it can spare.
 
         To second order a loss falls with the variance of the effect that labels leave,
         :math:`v(m) = \mathrm{tr}\, G S (I + m S G S)^{-1} S` with G the mean of
         :math:`w z z^\top`: the gain is multiplied by :math:`(v(0) - v(m)) / (v(0) - v(m_0))`.
         """
         most = source.most_labels
-        before, after = float(plain.mean()), float(played.mean())
+        before, after = float(plain.mean()), float(drawn.mean())
         if labels <= most or most < 1 or not 0 < after < before:
-            return played
+            return drawn
         s, gains = _mean_spread(np.exp(self.spreads()), 2 + source.columns.shape[1]), np.zeros(2)
         for k in range(source.scaled.shape[1]):
             w = source.counts
@@ -654,4 +654,4 @@ class SiteEffects:
             for i, m in enumerate((most, labels)):
                 gains[i] += np.trace(G - np.linalg.solve(np.eye(len(s)) + m * G, G))
         ratio = gains[1] / gains[0] if gains[0] > 0 else 1.0
-        return np.asarray(played * max(before - ratio * (before - after), after / 2) / after)
+        return np.asarray(drawn * max(before - ratio * (before - after), after / 2) / after)

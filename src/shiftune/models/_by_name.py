@@ -79,7 +79,7 @@ def preparation(columns: Columns | None) -> Pipeline:
     numbers = Pipeline([("fill", filled), ("scale", StandardScaler())])
     if columns is None:
         return numbers
-    names = [[*map(str, each)] for each in (columns.numbers, columns.categories)]
+    names = [[*map(str, part)] for part in (columns.numbers, columns.categories)]
     encoder = ColumnTransformer(
         [("numbers", numbers, names[0]), ("categories", one_hot(), names[1])]
     )
@@ -377,5 +377,5 @@ def expand_auto(wanted: Iterable[str], task: Task | None = None, loss: Any = Non
     loss = loss_name(loss) if isinstance(loss, str) else getattr(loss, "name", None)
     if boosted == "lightgbm" and task == "regression" and loss == "absolute":
         auto.append("lightgbm_l1")  # `benchmarks/results/l1.md`
-    names = [each for name in wanted for each in (auto if name == AUTO else [name])]
+    names = [family for name in wanted for family in (auto if name == AUTO else [name])]
     return list(dict.fromkeys(names))

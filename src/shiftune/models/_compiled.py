@@ -147,7 +147,7 @@ def _check_decision_tree(model: Any) -> None:
 
 def _check_forest(model: Any) -> None:
     trees = np.ravel(model.estimators_)
-    same = [each.n_features_in_ == model.n_features_in_ for each in trees]
+    same = [tree.n_features_in_ == model.n_features_in_ for tree in trees]
     _require(all(same), "a tree is of other columns")
     if np.ndim(model.estimators_) == 2:  # boosted
         same_classes = np.shape(model.estimators_)[1] == model.n_trees_per_iteration_

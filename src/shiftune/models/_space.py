@@ -106,7 +106,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
     (``module__units``) likewise.
     """
     params: dict[str, Any] = estimator.get_params(deep=True)
-    for prefix, part in [("", estimator), *((f"{n}__", each) for n, each in params.items())]:
+    for prefix, part in [("", estimator), *((f"{n}__", value) for n, value in params.items())]:
         if isinstance(part, type) or hasattr(part, "get_params"):
             named = _signature(part if isinstance(part, type) else type(part))
             names = [prefix + p.name for p in named if p.kind is not p.VAR_KEYWORD]

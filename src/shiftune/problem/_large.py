@@ -76,9 +76,9 @@ def read_sampled(
         data.refuse_doubled([*settings.roles.values(), *settings.ids])
     drawn = Sampled(pd.DataFrame())
     if (len(data) if isinstance(data, pd.DataFrame) else data.row_bound) > most_rows:
-        sites, known = _sites_and_labels(data, settings)
+        sites, labelled = _sites_and_labels(data, settings)
         if len(sites) > most_rows:
-            drawn = _draw(sites, known, settings, most_rows, random_state)
+            drawn = _draw(sites, labelled, settings, most_rows, random_state)
     if isinstance(data, pd.DataFrame):
         if data.empty:
             raise DataError("the table has no rows")
@@ -110,16 +110,16 @@ def _sites_and_labels(
     needed = [name for name in (settings.site, settings.label) if name is not None]
     for name in needed:
         check_choice(name, names, "column", DataError)
-    sites, known = [], []
+    sites, labelled = [], []
     for part in _parts(data, [*map(str, needed)]):
         check_types(part, settings.roles)
         where = part[settings.site]
         if not settings.as_given:
             where = in_one_spelling(where, "", [])
-        codes, own = pd.factorize(where.astype(object))
-        sites.append(pd.Categorical.from_codes(codes, pd.Index(own, dtype=object)))
-        known.append(part[needed[-1]].notna() | (settings.label is None))
-    return types.union_categoricals(sites), np.concatenate(known)
+        codes, seen = pd.factorize(where.astype(object))
+        sites.append(pd.Categorical.from_codes(codes, pd.Index(seen, dtype=object)))
+        labelled.append(part[needed[-1]].notna() | (settings.label is None))
+    return types.union_categoricals(sites), np.concatenate(labelled)
 
 
 def _parts(data: SiteFiles | pd.DataFrame, names: list[str]) -> Iterator[pd.DataFrame]:
@@ -131,7 +131,7 @@ def _parts(data: SiteFiles | pd.DataFrame, names: list[str]) -> Iterator[pd.Data
 
 def _draw(
     sites: pd.Categorical,
-    known: Mask,
+    labelled: Mask,
     settings: TableSettings,
     most_rows: int,
     random_state: int,
@@ -141,13 +141,13 @@ def _draw(
     if nowhere := int((sites.codes < 0).sum()):
         raise DataError(f"the site column {settings.site!r} is empty in {nowhere} row(s); fill it")
     _, names = site_names(pd.Series(sites.categories), f"the site column {settings.site!r}")
-    own = np.zeros(n_rows, dtype=bool)
+    of_target = np.zeros(n_rows, dtype=bool)
     if settings.target is not None:  # otherwise its rows are a table of their own
-        labels = np.bincount(sites.codes, known, len(names))  # number at every site
+        labels = np.bincount(sites.codes, labelled, len(names))  # number at every site
         labels[labels == 0] = np.nan
         every = {settings.site: sites.categories, settings.label: labels}
-        own = np.isin(names, target_names(settings, pd.DataFrame(every), names))[sites.codes]
-    possible = known | own
+        of_target = np.isin(names, target_names(settings, pd.DataFrame(every), names))[sites.codes]
+    possible = labelled | of_target
     counts, lacking = (
         np.bincount(sites.codes[mask], minlength=len(names)) for mask in (possible, ~possible)
     )
@@ -159,7 +159,7 @@ def _draw(
             f"a draw of {most_rows:,} of {n_rows:,} rows would divide groups of the column "
             f"{settings.group!r}; allow all rows, or draw whole groups yourself"
         )
-    certain = own & known & (settings.target_labels == "use")
+    certain = of_target & labelled & (settings.target_labels == "use")
     kept, used = int(certain.sum()), np.count_nonzero(counts)
     cap = _cap(counts[counts > 0].tolist(), most_rows - kept)
     if kept >= most_rows or cap < min(counts.max(), _FEWEST_ROWS):
@@ -176,8 +176,8 @@ def _draw(
         drawn[rows if len(rows) <= cap else rng.choice(rows, cap, replace=False)] = True
     notes, sample = [], None
     if counts.max() > cap:  # otherwise there are more rows than wanted only without a label
-        found = {name: int(n) for name, n in zip(names, counts, strict=True) if n}
-        sample = Sample(found, cap)
+        rows_by_site = {name: int(n) for name, n in zip(names, counts, strict=True) if n}
+        sample = Sample(rows_by_site, cap)
         notes.append(
             f"{sample.rows_drawn:,} of {sample.rows:,} rows are read, drawn at random: at most "
             f"{cap:,} of a site; models learn from fewer rows, and standard errors that come from "

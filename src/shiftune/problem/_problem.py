@@ -34,8 +34,8 @@ from shiftune.problem._reading import (
     check_names,
     decide_task,
     group_codes,
-    site_weights,
     split_by_site,
+    weights_by_site,
 )
 from shiftune.problem._site import (
     Features,
@@ -219,7 +219,7 @@ class ShiftProblem:
             df = with_target(df, target, settings)
         table = read_table(df, settings, notes)
         sites = (table.target, *table.sources)
-        own, *sources = (site._replace(rows=numbers[site.rows]) for site in sites)
+        first, *sources = (site._replace(rows=numbers[site.rows]) for site in sites)
         if warn:
             if decided := table.columns.surprises if table.columns else []:
                 how = "(keep=, drop= and dates= overrule this, columns='as given' decides nothing)"
@@ -228,7 +228,7 @@ class ShiftProblem:
                 warnings.warn("\n".join(decided), DataWarning, stacklevel=3)
         problem = cls._of_sites(
             sources,
-            own,
+            first,
             columns=table.columns,
             notes=[*sampled.notes, *table.notes, *table.quiet],
             use_labels=settings.target_labels == "use",
@@ -341,7 +341,7 @@ class ShiftProblem:
         ['1', '2']
         """
         named = sites.items() if hasattr(sites, "items") else enumerate(sites, start=1)
-        sources = [GivenSite.of_tuple(str(name), given) for name, given in named]
+        sources = [GivenSite.of_tuple(str(name), site) for name, site in named]
         target = GivenSite(target_name, X_target, oracle_labels)
         return cls._of_sites(sources, target, labelled_target=labelled_target, task=task)
 
@@ -417,19 +417,19 @@ class ShiftProblem:
         if decided == "regression":  # booleans cannot be subtracted
             labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
         groups, about_groups = group_codes(target, sources, few)
-        weights, about_weights = site_weights(target, sources, few)
+        weights, about_weights = weights_by_site(target, sources, few)
 
         def checked(site: GivenSite, y: NDArray[Any] | None) -> Site:
             key, name = site.name, target.name if site.name == _FEW else site.name
             return Site(name, tables[key], y, site.rows, groups.get(key), weights.get(key))
 
-        own = checked(target, None)
-        found = tuple(checked(site, labels[site.name]) for site in sources)
+        at_target = checked(target, None)
+        sites = tuple(checked(site, labels[site.name]) for site in sources)
         if decided == "classification":
-            check_classes(found, labels.get(_FEW), label)
-        if len(found) == 1:
+            check_classes(sites, labels.get(_FEW), label)
+        if len(sites) == 1:
             loud.append(
-                f"there is only one source, {found[0].name!r}, so differences between sites cannot "
+                f"there is only one source, {sites[0].name!r}, so differences between sites cannot "
                 "be estimated"
             )
         if columns is None:
@@ -438,7 +438,7 @@ class ShiftProblem:
         if constant := [name for name, column in columns.items() if column.distinct < 2]:
             quiet.append(f"constant column(s), of no use to a model: {listed(constant)}")
         quiet += about_task
-        if small := [site.name for site in found if len(site) < _SMALL_SITE]:
+        if small := [site.name for site in sites if len(site) < _SMALL_SITE]:
             rows = f"{sites_have(small)} fewer than {_SMALL_SITE} rows"
             its = "its" if len(small) == 1 else "their"
             quiet.append(f"{rows}: {its} own estimates will be rough")
@@ -446,8 +446,8 @@ class ShiftProblem:
         for note in loud if stacklevel else []:
             warnings.warn(note, DataWarning, stacklevel=stacklevel)
         return cls(
-            sources=found,
-            target=own,
+            sources=sites,
+            target=at_target,
             labelled_target=checked(few[0], labels[_FEW]) if few else None,
             oracle=None if truth is None else checked(target, truth),
             task=decided,
@@ -501,10 +501,10 @@ class ShiftProblem:
                 target = self.target.take(rows, wanted)
                 oracle = None if self.oracle is None else self.oracle.take(rows, wanted)
             else:
-                (oracle,) = (each for each in sources if each.name == wanted)
-                sources = tuple(each for each in sources if each is not oracle)
-                known = oracle.rows, oracle.groups, oracle.sample_weight
-                target = Site(wanted, oracle.X, None, *known)
+                (oracle,) = (site for site in sources if site.name == wanted)
+                sources = tuple(site for site in sources if site is not oracle)
+                about_rows = oracle.rows, oracle.groups, oracle.sample_weight
+                target = Site(wanted, oracle.X, None, *about_rows)
         columns = self.columns
         frames = {s.name: X for s in (target, *sources) if isinstance(X := s.X, pd.DataFrame)}
         if frames:
@@ -540,20 +540,20 @@ class ShiftProblem:
 
         Columns of an array are found by place; further columns of a table are left out.
         """
-        X, known = as_pandas(X, "the rows"), self.target.X
-        if isinstance(X, pd.DataFrame) and isinstance(known, pd.DataFrame):
+        X, like = as_pandas(X, "the rows"), self.target.X
+        if isinstance(X, pd.DataFrame) and isinstance(like, pd.DataFrame):
             check_columns(X.columns, "the rows")
             if not self.columns.as_given:
                 return self.columns.read(X)
             NewRows(self.columns).check_names(X.columns)
-            return X.reindex(columns=known.columns)
+            return X.reindex(columns=like.columns)
         shape = np.shape(X)
-        if len(shape) == 2 and shape[1] != known.shape[1]:
+        if len(shape) == 2 and shape[1] != like.shape[1]:
             raise DataError(
-                f"the rows have {shape[1]} columns, but the model was trained with {known.shape[1]}"
+                f"the rows have {shape[1]} columns, but the model was trained with {like.shape[1]}"
             )
-        if isinstance(known, pd.DataFrame) and len(shape) == 2:
-            return pd.DataFrame(X, columns=known.columns).infer_objects()
+        if isinstance(like, pd.DataFrame) and len(shape) == 2:
+            return pd.DataFrame(X, columns=like.columns).infer_objects()
         return X
 
     @property

@@ -54,11 +54,11 @@ class GivenSite(NamedTuple):
     sample_weight: Any = None
 
     @classmethod
-    def of_tuple(cls, name: str, given: Any) -> GivenSite:
+    def of_tuple(cls, name: str, parts: Any) -> GivenSite:
         """Return the rows of (X, y) or (X, y, sample_weight)."""
-        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+        if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
             raise SettingsError(f"site {name!r} must be a pair (X, y), or (X, y, sample_weight)")
-        return cls(name, given[0], given[1], sample_weight=given[2] if len(given) > 2 else None)
+        return cls(name, parts[0], parts[1], sample_weight=parts[2] if len(parts) > 2 else None)
 
     def in_pandas(self) -> GivenSite:
         """Return the same rows, without tables of other libraries and sparse matrices."""
@@ -95,7 +95,7 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
     codes, names = site_names(pd.Series(where, dtype=where.dtype), "groups")
     order = np.argsort(codes, kind="stable")
     places = np.split(order, np.cumsum(np.bincount(codes))[:-1])
-    return [stacked.take(own, name) for name, own in zip(names, places, strict=False)]
+    return [stacked.take(rows, name) for name, rows in zip(names, places, strict=False)]
 
 
 def site_names(where: pd.Series, what: str) -> tuple[Codes, NDArray[np.object_]]:
@@ -159,9 +159,9 @@ def check_roles(
 def check_types(df: pd.DataFrame, roles: Mapping[str, Hashable]) -> None:
     """Refuse lists, mappings and bytes as sites, labels, groups and weights."""
     for role, name in roles.items():
-        if name in df and (found := unusable_types(df[name])):
+        if name in df and (kinds := unusable_types(df[name])):
             raise DataError(
-                f"the {role.replace('_', ' ')} {name!r} holds values of type {', '.join(found)}; "
+                f"the {role.replace('_', ' ')} {name!r} holds values of type {', '.join(kinds)}; "
                 "give a column of numbers or text"
             )
 
@@ -245,7 +245,7 @@ def check_classes(sources: Sequence[Site], few: NDArray[Any] | None, label: str)
         )
 
 
-def site_weights(
+def weights_by_site(
     target: GivenSite, sources: Sequence[GivenSite], few: Sequence[GivenSite]
 ) -> tuple[dict[str, Floats], list[str]]:
     """Check the weights of all sites; return them by site, and notes.
@@ -260,8 +260,8 @@ def site_weights(
     for site in sites:
         none = np.full(len(site.X), np.nan)
         try:
-            given = pd.Series(none if site.sample_weight is None else site.sample_weight)
-            values = given.to_numpy(dtype=float, na_value=np.nan)
+            weights_of_site = pd.Series(none if site.sample_weight is None else site.sample_weight)
+            values = weights_of_site.to_numpy(dtype=float, na_value=np.nan)
         except (TypeError, ValueError) as error:
             raise DataError(
                 f"site {site.name!r}: the weights of rows are not numbers ({error})"
@@ -279,7 +279,7 @@ def site_weights(
                 "or give it a weight above 0"
             )
         weights[site.name] = values
-    least, most = (float(f([f(own) for own in weights.values()])) for f in (np.min, np.max))
+    least, most = (float(f([f(w) for w in weights.values()])) for f in (np.min, np.max))
     if least == most == 1:
         return {}, ["every row has the weight 1, so weights change nothing"]
     return weights, [
@@ -309,7 +309,7 @@ def group_codes(
     codes = pd.factorize(everyone, sort=True)[0].astype(np.intp)
     missing = codes < 0
     codes[missing] = codes.max() + 1 + np.arange(missing.sum())
-    ends = np.cumsum([len(own) for own in ids.values()])[:-1]
+    ends = np.cumsum([len(rows) for rows in ids.values()])[:-1]
     by_site = dict(zip(ids, np.split(codes, ends), strict=True))
     labelled = [site.name for site in (*sources, *few)]
     if pd.Index(np.concatenate([by_site[name] for name in labelled])).is_unique:
@@ -318,9 +318,9 @@ def group_codes(
     if empty := sum(int(ids[name].isna().sum()) for name in labelled):
         rows = count(empty, "labelled row")
         notes.append(f"{rows} without a group id: each is a group of its own")
-    own = {site.name: np.unique(by_site[site.name]) for site in sources}
-    groups, at_sites = np.unique(np.concatenate([*own.values()]), return_counts=True)
-    total = sum(len(by_site[name]) for name in own)
+    at_site = {site.name: np.unique(by_site[site.name]) for site in sources}
+    groups, at_sites = np.unique(np.concatenate([*at_site.values()]), return_counts=True)
+    total = sum(len(by_site[name]) for name in at_site)
     notes.append(
         f"the {total} rows of the sources form {len(groups)} groups, which are never divided"
     )
@@ -329,12 +329,12 @@ def group_codes(
             f"{count(shared, 'group')} at several sources: no model trains on a group that it "
             "predicts; if ids are numbered anew at every site, make them different: B-1, not 1"
         )
-    if known := len(np.intersect1d(groups, by_site[target.name])):
+    if common := len(np.intersect1d(groups, by_site[target.name])):
         notes.append(
-            f"{count(known, 'group')} of the target {target.name!r} also at sources, where the "
+            f"{count(common, 'group')} of the target {target.name!r} also at sources, where the "
             "final model learns from them; the estimated risk is that of new groups"
         )
-    if rough := [n for n, each in own.items() if len(each) < _FEW_GROUPS <= len(by_site[n])]:
+    if rough := [n for n, codes in at_site.items() if len(codes) < _FEW_GROUPS <= len(by_site[n])]:
         notes.append(
             f"fewer than {_FEW_GROUPS} groups at {listed(rough)}: estimates from so few are rough"
         )

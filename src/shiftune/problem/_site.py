@@ -171,14 +171,14 @@ def pooled(sites: Sequence[Site]) -> tuple[Features, NDArray[Any]]:
 
 def groups_of(sites: Sequence[Site]) -> tuple[NDArray[np.intp], ...] | None:
     """Return the groups of every site; None where all rows are independent."""
-    found = tuple(site.groups for site in sites if site.groups is not None)
-    return found if len(found) == len(sites) else None
+    groups = tuple(site.groups for site in sites if site.groups is not None)
+    return groups if len(groups) == len(sites) else None
 
 
 def weights_of(sites: Sequence[Site]) -> tuple[NDArray[np.float64], ...] | None:
     """Return the weights of every site; None where all rows count once."""
-    found = tuple(site.sample_weight for site in sites if site.sample_weight is not None)
-    return found if len(found) == len(sites) else None
+    weights = tuple(site.sample_weight for site in sites if site.sample_weight is not None)
+    return weights if len(weights) == len(sites) else None
 
 
 def sites_have(names: Collection[str]) -> str:
@@ -256,16 +256,16 @@ def _flaw_of(labels: NDArray[Any]) -> str:
     kind = labels.dtype.kind
     if kind == "f" and not np.isfinite(labels).all():
         return "has infinite values; correct them, or leave those rows out"
-    found = set()
+    kinds = set()
     if kind not in "biufO":
-        found = {str(labels.dtype)}
+        kinds = {str(labels.dtype)}
     elif kind == "O" and len(labels) and types.infer_dtype(labels) != "string":
-        found = {type(value).__name__ for value in labels}
-    if len(found) == 1:
-        return f"holds values of type {found.pop()}; labels are numbers, text or booleans"
-    if found:
+        kinds = {type(value).__name__ for value in labels}
+    if len(kinds) == 1:
+        return f"holds values of type {kinds.pop()}; labels are numbers, text or booleans"
+    if kinds:
         return (
-            f"mixes {' and '.join(sorted(found))}; convert it to one type, for example with "
+            f"mixes {' and '.join(sorted(kinds))}; convert it to one type, for example with "
             "y.astype(str)"
         )
     if kind == "O" and any("\0" in value for value in pd.unique(labels)):

@@ -66,7 +66,7 @@ def split_sites(
         parts = _parts_by_group(sites, np.array(of_sites), stratify, random_state)
     else:
         pairs = zip(sites, of_sites, strict=True)
-        parts = [_parts(site, own, stratify, random_state) for site, own in pairs]
+        parts = [_parts(site, part, stratify, random_state) for site, part in pairs]
         if stratify and wanted[_TRAIN] > 0:
             _train_every_class(sites, parts)
     of_parts = (
@@ -160,8 +160,8 @@ def _parts_by_group(
     """
     ends = np.cumsum([len(site) for site in sites])
     site = np.repeat(np.arange(len(sites)), np.diff(ends, prepend=0))
-    labels = np.concatenate([each.labels for each in sites])
-    codes = [each.groups for each in sites if each.groups is not None]  # all sites have groups
+    labels = np.concatenate([site.labels for site in sites])
+    codes = [site.groups for site in sites if site.groups is not None]  # all sites have groups
     group = np.unique(np.concatenate(codes), return_inverse=True)[1]
     label = np.unique(labels, return_inverse=True)[1] if stratify else np.zeros_like(site)
     key = site * (label.max() + 1) + label
@@ -171,8 +171,8 @@ def _parts_by_group(
     have = np.zeros_like(wanted)
     part_of_group = np.empty(rows.shape[0], dtype=np.intp)
     for g in _order(sites, np.split(group, ends[:-1]), shares, random_state):
-        own = slice(rows.indptr[g], rows.indptr[g + 1])
-        c, n = rows.indices[own], rows.data[own, None]
+        entries = slice(rows.indptr[g], rows.indptr[g + 1])
+        c, n = rows.indices[entries], rows.data[entries, None]
         costs = n * (2 * (have[c] - wanted[c]) + n) / wanted[c]
         part_of_group[g] = p = costs.sum(axis=0).argmin()
         have[c, p] += n[:, 0]
@@ -204,9 +204,9 @@ def _order(
     size = np.bincount(np.concatenate(groups))
     luck, few = np.empty(len(size)), {}
     for j in sorted(range(len(sites)), key=lambda j: sites[j].name, reverse=True):
-        own, parts = np.unique(groups[j]), int(np.sum(shares[j] > 0))
-        luck[own] = _stream(sites[j], random_state).random(len(own))
-        if len(own) < parts:
+        of_site, parts = np.unique(groups[j]), int(np.sum(shares[j] > 0))
+        luck[of_site] = _stream(sites[j], random_state).random(len(of_site))
+        if len(of_site) < parts:
             few[sites[j].name] = parts
     if few:
         raise DataError(
@@ -229,8 +229,8 @@ def _moved(
     ids, n = np.unique(group[some], return_counts=True)
     for g in ids[np.argsort(n, kind="stable")]:
         inside = group == g
-        own = np.bincount(cell[inside], minlength=len(rows))
-        if np.all((own == 0) | (own < rows)) and np.all(shares[site[inside], to] > 0):
+        leaving = np.bincount(cell[inside], minlength=len(rows))
+        if np.all((leaving == 0) | (leaving < rows)) and np.all(shares[site[inside], to] > 0):
             part[inside] = to
             return True
     return False

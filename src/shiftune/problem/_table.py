@@ -113,7 +113,7 @@ class TableSettings:
     def codes(self) -> dict[Any, list[str]]:
         """Values that stand for missing ones, as text, by column."""
         return {
-            name: [str(each) for each in (values if types.is_list_like(values) else [values])]
+            name: [str(value) for value in (values if types.is_list_like(values) else [values])]
             for name, values in (self.missing or {}).items()
         }
 
@@ -159,8 +159,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     targets = target_names(settings, df, every)
     target, sites = _as_one_site(targets, every)
     if label is not None and not settings.as_given:
-        known = (sites != target) | (settings.target_labels == "use")
-        df[label] = in_one_spelling(df[label], f"the label {label!r}", decisions, known)
+        used = (sites != target) | (settings.target_labels == "use")
+        df[label] = in_one_spelling(df[label], f"the label {label!r}", decisions, used)
     rows = _usable_rows(df, sites, target, settings, decisions)
     if len(rows) < len(df):
         df, sites, every = df.iloc[rows], sites[rows], every[rows]
@@ -175,25 +175,25 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
     if settings.as_given:
         X = df.reindex(columns=_features(df, settings))  # names may be True and False
     else:
-        known = None
+        used = None
         if label is not None:
-            known = labels if settings.target_labels == "use" else labels.mask(inside)
+            used = labels if settings.target_labels == "use" else labels.mask(inside)
         where, how = pd.Series(every, df.index, dtype=object), (settings.decimal, settings.option)
-        everyone = TableRows(where, targets[0], known, task, *how, targets[1:])
+        everyone = TableRows(where, targets[0], used, task, *how, targets[1:])
         X, columns = _read_columns(df, everyone, settings)
-        if known is not None:
-            quiet = _about_labels(known, columns, sites, inside, task, settings)
+        if used is not None:
+            quiet = _about_labels(used, columns, sites, inside, task, settings)
     group, weights = df.get(settings.group), df.get(settings.sample_weight)
     stacked = GivenSite("", X, labels, rows, group, weights)
-    by_site = {each.name: each for each in split_by_site(stacked, sites)}
-    own = by_site.pop(target)
-    if label is None or settings.target_labels == "hide" or own.y.isna().all():
-        own = own._replace(y=None)
+    by_site = {part.name: part for part in split_by_site(stacked, sites)}
+    of_target = by_site.pop(target)
+    if label is None or settings.target_labels == "hide" or of_target.y.isna().all():
+        of_target = of_target._replace(y=None)
     asked = task if label is None else settings.task
     # one pass over the rows: there may be thousands of targets
     where_each = pd.Series(every[inside]).groupby(every[inside]).indices
     places = {name: np.asarray(where_each[name]) for name in targets if name != target}
-    return ReadTable(list(by_site.values()), own, columns, asked, decisions, quiet, places)
+    return ReadTable(list(by_site.values()), of_target, columns, asked, decisions, quiet, places)
 
 
 def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings) -> pd.DataFrame:
@@ -205,26 +205,26 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
         check_choice(column, target.columns, "column of the target", DataError)
     if name in set(df[site].astype(str)):
         check_names([name], name)
-    own = target.reindex(columns=df.columns)
-    own[site] = None
+    of_target = target.reindex(columns=df.columns)
+    of_target[site] = None
     others = f"sources of {name}"  # no name that the target itself can have
-    df, n = df.copy(deep=False), len(own)
+    df, n = df.copy(deep=False), len(of_target)
     for column in [] if settings.as_given else _features(df, settings):
-        pair = own[column], df[column]
-        if kind_of(pair[0]) == kind_of(pair[1]) or not all(each.count() for each in pair):
+        pair = of_target[column], df[column]
+        if kind_of(pair[0]) == kind_of(pair[1]) or not all(side.count() for side in pair):
             continue
         # numbers and dates may be text in one of the tables, as in one of two files
         texts = pd.concat([*map(as_text, pair)], ignore_index=True)
         sites = pd.Series([*[name] * n, *df[site]]).astype(str)
         if typed(texts, TableRows(sites, name))[0].kind != "category":
-            own[column], df[column] = texts[:n].to_numpy(), texts[n:].to_numpy()
-    df, own = of_one_kind({others: df, name: own}).values()
-    own[site] = name
-    if settings.label is not None and own[settings.label].isna().all():
+            of_target[column], df[column] = texts[:n].to_numpy(), texts[n:].to_numpy()
+    df, of_target = of_one_kind({others: df, name: of_target}).values()
+    of_target[site] = name
+    if settings.label is not None and of_target[settings.label].isna().all():
         # Whole numbers would become floats beside missing ones.
-        own[settings.label] = pd.Series(None, own.index, dtype=object)
+        of_target[settings.label] = pd.Series(None, of_target.index, dtype=object)
         df[settings.label] = df[settings.label].astype(object)
-    return pd.concat([own, df], ignore_index=True)
+    return pd.concat([of_target, df], ignore_index=True)
 
 
 def _features(df: pd.DataFrame, settings: TableSettings) -> list[Hashable]:
@@ -264,8 +264,8 @@ def _check_settings(df: pd.DataFrame, settings: TableSettings) -> None:
         raise SettingsError("dates must be a format, or a mapping from columns to formats")
     dates = settings.dates if isinstance(settings.dates, Mapping) else {}
     asked = [settings.dates] if isinstance(settings.dates, str) else dates.values()
-    for each in asked:
-        check_date_format(each)
+    for form in asked:
+        check_date_format(form)
     check_roles(df, settings.roles, [*dates, *(name for names in lists.values() for name in names)])
     wanted, unwanted = {*settings.keep, *lists["features"]}, {*settings.drop, *settings.ids}
     if both := sorted(map(str, wanted & unwanted)):
@@ -288,7 +288,7 @@ def _remove_codes(df: pd.DataFrame, settings: TableSettings, notes: list[str]) -
 
 
 def in_one_spelling(
-    column: pd.Series, what: str, notes: list[str], known: NDArray[np.bool_] | None = None
+    column: pd.Series, what: str, notes: list[str], where: NDArray[np.bool_] | None = None
 ) -> pd.Series:
     """Remove spaces around texts; blank texts become missing.
 
@@ -300,13 +300,13 @@ def in_one_spelling(
     if not any(isinstance(value, str) for value in values):
         return column
     plain = [value.strip() if isinstance(value, str) else value for value in values]
-    deciding = codes if known is None else codes[known]
+    deciding = codes if where is None else codes[where]
     deciding = deciding[deciding >= 0]
     sizes = np.bincount(deciding)
     rows = {code: int(sizes[code]) for code in pd.unique(deciding).tolist()}
     missing: frozenset[Any] = frozenset(("",))
     usual: dict[str, Any] = {}
-    if known is not None:
+    if where is not None:
         counts: Counter[Any] = Counter()
         for code, n in rows.items():
             counts[plain[code]] += n
@@ -347,7 +347,7 @@ def target_names(
     settings: TableSettings, df: pd.DataFrame, sites: NDArray[np.object_]
 ) -> list[str]:
     """Return the names of the targets, which may be given as numbers: 7 for 7.0, or for 007."""
-    names, given, column = sorted(set(sites)), settings.target, df[settings.site]
+    names, named, column = sorted(set(sites)), settings.target, df[settings.site]
     by_number: dict[str, str] = {}
     if all(name.removesuffix(".0").isdigit() for name in names):
         for name in names:
@@ -357,25 +357,25 @@ def target_names(
                     f"the sites {other!r} and {name!r} differ by leading zeros only; write them in "
                     "one way"
                 )
-    wanted = list(given) if types.is_list_like(given) else [given]
+    wanted = list(named) if types.is_list_like(named) else [named]
     if wanted == [UNLABELLED] and UNLABELLED not in names:
         wanted = _unlabelled(settings, df, sites)
     if not wanted:
         raise SettingsError("there is no target; name at least one site")
-    found, others = [], [v for v in column.unique() if type(v) is not str]
-    for each in wanted:
-        same = [v for v in others if v == each]  # 1 and 1.0
-        text = str(same[0] if same else each)
+    targets, others = [], [v for v in column.unique() if type(v) is not str]
+    for site in wanted:
+        same = [v for v in others if v == site]  # 1 and 1.0
+        text = str(same[0] if same else site)
         name = by_number.get(without_zeros(text.removesuffix(".0")), text)
-        found.append(str(check_choice(name, names, "site", DataError)))
-    if len(set(found)) > 1 and settings.target_labels == "use":
+        targets.append(str(check_choice(name, names, "site", DataError)))
+    if len(set(targets)) > 1 and settings.target_labels == "use":
         raise SettingsError(
             "labels of one target can be used in a search, not those of several; leave "
             f"{settings.option('target_labels', 'use')} out, and update each target's predictor "
             "by its labels: search.at(site).update(X, y), shiftune update"
         )
-    check_names([name for name in names if name not in found], listed(found, 3, quoted=False))
-    return sorted(set(found))  # their order decides nothing
+    check_names([name for name in names if name not in targets], listed(targets, 3, quoted=False))
+    return sorted(set(targets))  # their order decides nothing
 
 
 def _as_one_site(
@@ -398,13 +398,13 @@ def _unlabelled(settings: TableSettings, df: pd.DataFrame, sites: NDArray[np.obj
     labels = df[settings.label]
     if not settings.as_given:
         labels = in_one_spelling(labels, "", [], np.ones(len(df), dtype=bool))
-    known = labels.notna().groupby(sites).any()
-    if known.all():
+    labelled = labels.notna().groupby(sites).any()
+    if labelled.all():
         raise DataError(
             f"every site has a label in {settings.label!r}, so none is {UNLABELLED}; name the "
             "sites to tune for"
         )
-    return list(known.index[~known])
+    return list(labelled.index[~labelled])
 
 
 def _usable_rows(
@@ -444,46 +444,46 @@ def _read_labels(
 
     Otherwise they are left out, or read like those of the sources as the truth of an experiment.
     """
-    name, own, others = column.name, column[inside].dropna(), column[~inside]
+    name, of_target, others = column.name, column[inside].dropna(), column[~inside]
     use = settings.target_labels == "use"
     if others.isna().all():
         raise DataError(
             f"the label {name!r} is missing in all rows of all sources; is it the right column?"
         )
-    if use and own.empty:
+    if use and of_target.empty:
         raise DataError(
             f"no row of the target has a label in {name!r}, so there is none to use; fill some in, "
             f"or leave {settings.option('target_labels', 'use')} out"
         )
-    given = (column if use else others).dropna().infer_objects()
-    if TRUTH.issuperset(given.unique()):
-        given = given.str.capitalize() == "True"
-    if types.is_object_dtype(given) or types.is_string_dtype(given):
-        given = _read_text(given, settings, notes)
-    task = settings.task or task_of([given.to_numpy()])
-    if task != "classification" and not types.is_numeric_dtype(given):
+    values = (column if use else others).dropna().infer_objects()
+    if TRUTH.issuperset(values.unique()):
+        values = values.str.capitalize() == "True"
+    if types.is_object_dtype(values) or types.is_string_dtype(values):
+        values = _read_text(values, settings, notes)
+    task = settings.task or task_of([values.to_numpy()])
+    if task != "classification" and not types.is_numeric_dtype(values):
         raise DataError(
             f"the label {name!r} is not numeric, so it cannot be a regression label; leave "
             f"{settings.option('task', 'regression')} out"
         )
-    labels = _as_whole(given).reindex(column.index)
-    if use or own.empty:
+    labels = _as_whole(values).reindex(column.index)
+    if use or of_target.empty:
         return labels, task
-    if TRUTH.issuperset(own.unique()):
-        own = own.str.capitalize() == "True"
-    if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(own):
-        numbers = read_numbers(own.astype(str), settings.decimal)
-        own = numbers.astype(object).where(numbers.notna(), own)
-    own = _as_whole(own.infer_objects())
+    if TRUTH.issuperset(of_target.unique()):
+        of_target = of_target.str.capitalize() == "True"
+    if types.is_numeric_dtype(labels) and not types.is_numeric_dtype(of_target):
+        numbers = read_numbers(of_target.astype(str), settings.decimal)
+        of_target = numbers.astype(object).where(numbers.notna(), of_target)
+    of_target = _as_whole(of_target.infer_objects())
     if settings.target_labels == "oracle":
         labels = labels.astype(object)
-        labels[own.index] = own
+        labels[of_target.index] = of_target
         return labels.infer_objects(), task
     advice = settings.hidden_labels
-    if task == "classification" and (new := {*own.unique()} - {*given.unique()}):
+    if task == "classification" and (new := {*of_target.unique()} - {*values.unique()}):
         shown = listed(sorted(map(str, new)), 4)
         advice = f"they cannot be used as they are: no source has the class(es) {shown}"
-    notes.append(f"{count(len(own), 'label')} of the target set aside; {advice}")
+    notes.append(f"{count(len(of_target), 'label')} of the target set aside; {advice}")
     return labels, task
 
 
@@ -493,7 +493,7 @@ def _labels_as_given(
     """Return labels of which whole numbers are integers; hidden ones make no others fractions."""
     if (hidden := int(column[inside].count())) and settings.target_labels == "hide":
         notes.append(f"{count(hidden, 'label')} of the target set aside; {settings.hidden_labels}")
-    parts = (column[each].dropna().astype(object) for each in (inside, ~inside))
+    parts = (column[rows].dropna().astype(object) for rows in (inside, ~inside))
     whole = [_as_whole(part.infer_objects()).astype(object) for part in parts]
     labels: pd.Series = pd.concat(whole).reindex(column.index)
     return labels
@@ -505,16 +505,16 @@ def _as_whole(labels: pd.Series) -> pd.Series:
     return labels.astype("Int64") if numeric and are_whole(labels) else labels
 
 
-def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> pd.Series:
+def _read_text(values: pd.Series, settings: TableSettings, notes: list[str]) -> pd.Series:
     """Return labels as numbers, if all are; as they are otherwise.
 
     Numbers with decimal commas, currencies or units may be classes, too, unless they are many.
     """
-    name, task = given.name, settings.task
+    name, task = values.name, settings.task
     formats = NumberFormats(decimal=settings.decimal)
-    texts = given
-    if task != "classification" and types.infer_dtype(given) == "string":
-        texts = stripped(given)
+    texts = values
+    if task != "classification" and types.infer_dtype(values) == "string":
+        texts = stripped(values)
         formats.add(texts)
     written = formats.decided()
     numbers = written.read(texts)
@@ -523,28 +523,28 @@ def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> p
         and task is None
         and task_of([numbers.dropna().to_numpy()]) == "classification"
     ):
-        written, numbers = PLAIN, PLAIN.read(given)
-    strange, code = given[numbers.isna()], None
+        written, numbers = PLAIN, PLAIN.read(values)
+    strange, code = values[numbers.isna()], None
     if task != "regression" and written == PLAIN:
-        code = first_code(given.unique())
+        code = first_code(values.unique())
     if strange.empty and code is None:
         if written != PLAIN:
             example = next(iter(formats.odd.texts))
             notes.append(f"the label {name!r} has numbers with {written.words} ({example!r})")
         return numbers
-    if 0 < len(strange) <= 0.1 * len(given):
+    if 0 < len(strange) <= 0.1 * len(values):
         shown = ", ".join(repr(value) for value in strange.unique()[:5])
         raise DataError(
             f"the label {name!r} is numeric, but text in {len(strange)} row(s): {shown}; "
             "write numbers there, or leave them empty, which counts as missing"
         )
-    classes = given.nunique()
-    if classes > max(0.5 * len(given), MOST_CLASSES):
+    classes = values.nunique()
+    if classes > max(0.5 * len(values), MOST_CLASSES):
         what, advice = "texts", "is it the right column?"
         if strange.empty:
             what, advice = "codes with leading zeros", settings.quantity
         raise DataError(
-            f"the label {name!r} has {classes} different {what} in {len(given)} rows, too "
+            f"the label {name!r} has {classes} different {what} in {len(values)} rows, too "
             f"many for classes; {advice}"
         )
     if strange.empty and task is None:
@@ -552,7 +552,7 @@ def _read_text(given: pd.Series, settings: TableSettings, notes: list[str]) -> p
             f"the label {name!r} has leading zeros ({code!r}), so it is read as "
             f"{classes} classes; {settings.quantity}"
         )
-    return given
+    return values
 
 
 def _read_columns(
@@ -587,7 +587,7 @@ def _read_columns(
         columns.append(replace(column, missing_texts=codes))
         if column.used:
             parts = column.expand(values)
-            if clash := [each for each in parts if each != name and each in df.columns]:
+            if clash := [part for part in parts if part != name and part in df.columns]:
                 raise DataError(
                     f"column {clash[0]!r} would be made of the date {name!r}; rename it"
                 )
@@ -598,12 +598,12 @@ def _read_columns(
     for name, date_format in dates.items() if isinstance(dates, Mapping) else ():
         if formats.get(name, date_format) != date_format:
             raise DataError(f"column {name!r} has no dates written as {date_format}")
-    found = Columns.of(columns, others)
-    if not found:
-        raise DataError("no column is left to learn from: " + "; ".join(found.decisions[:4]))
+    read = Columns.of(columns, others)
+    if not read:
+        raise DataError("no column is left to learn from: " + "; ".join(read.decisions[:4]))
     # Into small sites a copy of all numbers in one block is divided faster, into large ones not.
     small = len(df) < _MANY_ROWS * len(rows.sizes)
-    return pd.DataFrame(features, df.index, copy=small), found
+    return pd.DataFrame(features, df.index, copy=small), read
 
 
 def _weights(weights: pd.Series, settings: TableSettings) -> pd.Series:
@@ -645,11 +645,11 @@ def _about_labels(
     return notes
 
 
-def _about_used(own: pd.Series) -> str:
-    known, rows = int(own.count()), count(len(own), "row")
-    whose = f"the labels of {known:,} of {rows} of the target are used"
+def _about_used(labels: pd.Series) -> str:
+    labelled, rows = int(labels.count()), count(len(labels), "row")
+    whose = f"the labels of {labelled:,} of {rows} of the target are used"
     then = "these rows should be a random sample"
-    if known == len(own):
+    if labelled == len(labels):
         whose = f"all {rows} of the target have labels, which are used"
         then = "its predictions for these rows do not show how good it is"
     return (
@@ -660,9 +660,9 @@ def _about_used(own: pd.Series) -> str:
 
 def _about_lacking_classes(labels: pd.Series, sites: NDArray[np.object_]) -> list[str]:
     """Note the sources in which a class does not occur."""
-    (own, names), (codes, classes) = pd.factorize(sites, sort=True), pd.factorize(labels)
+    (at_site, names), (codes, classes) = pd.factorize(sites, sort=True), pd.factorize(labels)
     has = np.zeros((len(names), len(classes) + 1), dtype=bool)  # the last one is missing
-    has[own, codes] = True
+    has[at_site, codes] = True
     notes = []
     for site, there in zip(names, has, strict=True):
         if lacking := sorted(map(str, classes[~there[:-1]])):

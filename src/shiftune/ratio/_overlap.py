@@ -31,8 +31,8 @@ _SPACING_QUANTILE = 0.99
 _MOST_ROWS = 2_000
 # Share of target rows out of reach that is mentioned, and that leaves only a part covered. (A
 # source distributed like the target leaves up to 4 %.)
-SOME_OUT_OF_REACH = 0.1
-MANY_OUT_OF_REACH = 0.25
+SOME_UNCOVERED = 0.1
+MANY_UNCOVERED = 0.25
 # A source of which a smaller share of rows is effective overlaps little.
 _FEW_EFFECTIVE = 0.1
 # With fewer rows, distances between them do not show what a source covers.
@@ -54,8 +54,8 @@ class Reason(Enum):
     """
 
     OVERLAPS = Level.OK, "overlaps well"
-    SOME_OUT_OF_REACH = Level.CAUTION, "overlaps mostly"
-    MANY_OUT_OF_REACH = Level.CAUTION, "covers part"
+    SOME_UNCOVERED = Level.CAUTION, "overlaps mostly"
+    MANY_UNCOVERED = Level.CAUTION, "covers part"
     LITTLE_OVERLAP = Level.CAUTION, "overlaps little"
     FEW_ROWS = Level.CAUTION, "too few rows to tell"
     ONE_ROW = Level.PROBLEM, "too few rows"
@@ -280,11 +280,11 @@ def _reason(n: int, ess_share: float, uncovered: float) -> Reason:
     """Verdict on a source that the guard does not object to."""
     if n < _FEW_ROWS:
         return Reason.FEW_ROWS
-    if uncovered > MANY_OUT_OF_REACH:
-        return Reason.MANY_OUT_OF_REACH
+    if uncovered > MANY_UNCOVERED:
+        return Reason.MANY_UNCOVERED
     if ess_share < _FEW_EFFECTIVE:
         return Reason.LITTLE_OVERLAP
-    return Reason.SOME_OUT_OF_REACH if uncovered > SOME_OUT_OF_REACH else Reason.OVERLAPS
+    return Reason.SOME_UNCOVERED if uncovered > SOME_UNCOVERED else Reason.OVERLAPS
 
 
 # What others read from the table of `overlap`.
@@ -297,12 +297,12 @@ def is_doubtful(table: pd.DataFrame) -> pd.Series:
 
 def overlapping(table: pd.DataFrame) -> pd.Series:
     """Mark the sources that cover most of the target."""
-    return table["reason"].isin([Reason.OVERLAPS.code, Reason.SOME_OUT_OF_REACH.code])
+    return table["reason"].isin([Reason.OVERLAPS.code, Reason.SOME_UNCOVERED.code])
 
 
 def overlapping_in_part(table: pd.DataFrame) -> pd.Series:
     """Mark the sources that cover a part of the target, or only by few of their rows."""
-    return table["reason"].isin([Reason.MANY_OUT_OF_REACH.code, Reason.LITTLE_OVERLAP.code])
+    return table["reason"].isin([Reason.MANY_UNCOVERED.code, Reason.LITTLE_OVERLAP.code])
 
 
 def sorted_by_verdict(table: pd.DataFrame) -> pd.DataFrame:

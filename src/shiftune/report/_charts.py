@@ -109,7 +109,7 @@ def targets(table: pd.DataFrame, result: SearchResult) -> Chart:
 
 def charts(result: SearchResult) -> list[Chart]:
     """Return the charts of a result, as far as there is something to show."""
-    found = [
+    shown = [
         Chart(
             "forest",
             f"Forest plot: every source's estimate of the risk at {result.target}.",
@@ -138,7 +138,7 @@ def charts(result: SearchResult) -> list[Chart]:
     else:
         sites = new_site.predictions.names[: figures.MOST_CURVES]
         curves = {name: calibration_curve(new_site, name) for name in sites}
-        found += [
+        shown += [
             Chart(
                 "calibration",
                 f"Observed shares at {result.target} by predicted probability, with an interval.",
@@ -152,5 +152,5 @@ def charts(result: SearchResult) -> list[Chart]:
         ]
     if (table := result.column_importance) is not None:
         words = f"Importance of the columns at {result.target}, with intervals."
-        found.append(Chart("importance", words, figures.importance(table)))
-    return found
+        shown.append(Chart("importance", words, figures.importance(table)))
+    return shown

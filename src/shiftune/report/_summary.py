@@ -29,7 +29,7 @@ from shiftune._wording import (
     percent,
     short_names,
 )
-from shiftune.checks import Check, Trust, judgement
+from shiftune.checks import Check, Trust, verdict_of
 from shiftune.checks._of_result import (
     CONSTANT,
     FREQUENT,
@@ -73,7 +73,7 @@ def summary(
     search; a command among them has the advice name its options.
     """
     checks = result.checks if checks is None else checks
-    verdict, problem = judgement(checks), result.problem
+    verdict, problem = verdict_of(checks), result.problem
     constants = [check.figures for check in checks if check.name == SKILL and check.figures]
     constant = constants[0] if constants else {}
     metrics = _metrics(result, constant.get("constant"))
@@ -100,7 +100,7 @@ def summary(
             "reason": verdict.reason or "no check found anything",
         },
         "checks": [
-            {each: getattr(check, each) for each in _OF_CHECK}
+            {key: getattr(check, key) for key in _OF_CHECK}
             for check in sorted(checks, key=lambda check: _SERIOUS_FIRST.index(check.level))
         ],
         "figures": shown,
@@ -139,17 +139,17 @@ def summary(
     }
     plain: dict[str, Any] = _plain(document)
     if "command" in (settings or {}):
-        for each in (*plain["checks"], *plain["next_steps"]):
-            each["advice"] = _with_options(each["advice"])
+        for part in (*plain["checks"], *plain["next_steps"]):
+            part["advice"] = _with_options(part["advice"])
     return plain
 
 
 def _plain(value: Any) -> Any:
     """Return values as JSON has them: no numbers that are not finite, no types of NumPy."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -163,8 +163,8 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as JSON values, with the index as a column."""
-    found: list[dict[str, Any]] = _plain(_records(frame))
-    return found
+    rows: list[dict[str, Any]] = _plain(_records(frame))
+    return rows
 
 
 # Settings in Python, as the command line has them.
@@ -222,9 +222,9 @@ def _figure(
     estimable: bool,
 ) -> dict[str, Any]:
     """Return a figure from a row of the table of metrics, beside chance or a constant."""
-    found = {"name": row["metric"], "title": title, "value": row["estimate"], "level": 0.95}
+    figure = {"name": row["metric"], "title": title, "value": row["estimate"], "level": 0.95}
     about = {"meaning": meaning, "constant": beside[0], "constant_is": beside[1]}
-    return found | {each: row[each] for each in _OF_METRIC} | about | {"estimable": estimable}
+    return figure | {key: row[key] for key in _OF_METRIC} | about | {"estimable": estimable}
 
 
 def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
@@ -241,14 +241,14 @@ def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
 
 def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any]]:
     """Return all metrics, with what chance or a constant gives where that is known."""
-    nothing, known = metrics_that_say_nothing(result, constant), beside_metrics(result, constant)
-    found = []
+    nothing, about = metrics_that_say_nothing(result, constant), beside_metrics(result, constant)
+    figures = []
     for row in _records(result.metrics.table):
         name = row["metric"]
         meaning = _meaning(name, row["better"], result.problem.label)
-        beside, says = known.get(name, (None, "")), name not in nothing
-        found.append(_figure(row, metric_in_words(name), meaning, beside, estimable=says))
-    return found
+        beside, says = about.get(name, (None, "")), name not in nothing
+        figures.append(_figure(row, metric_in_words(name), meaning, beside, estimable=says))
+    return figures
 
 
 def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -256,26 +256,26 @@ def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict
 
     It is the first that can be estimated and compared with chance or a constant, if there is one.
     """
-    known = [figure for figure in figures if figure["value"] is not None]
-    telling = (f for f in known if f["estimable"] and f["constant"] is not None)
-    shown = next(telling, known[0])
-    name, known = shown["name"], shown["estimable"]
-    metrics, own = result.metrics.by_site["value"], result.risk.sources["estimate"]
+    estimated = [figure for figure in figures if figure["value"] is not None]
+    telling = (f for f in estimated if f["estimable"] and f["constant"] is not None)
+    shown = next(telling, estimated[0])
+    name, estimated = shown["name"], shown["estimable"]
+    metrics, by_source = result.metrics.by_site["value"], result.risk.sources["estimate"]
     values = {
-        "expected": [shown["value"]] if known else [],
-        "sites": (own if name == result.loss.name else metrics.loc[name]).dropna().tolist(),
+        "expected": [shown["value"]] if estimated else [],
+        "sites": (by_source if name == result.loss.name else metrics.loc[name]).dropna().tolist(),
         "constant": [shown["constant"]],
         "plain_cv": [result.plain_cv.get(name)],
     }
     title, beside = f"expected at {result.target}", shown["constant_is"]
     names = title, "each site", _SHORT.get(beside, beside), "plain cross-validation"
-    low, high = (shown["low"], shown["high"]) if known else (None, None)
-    seen = [low, high] if known else values["sites"] or [shown["value"]]
+    low, high = (shown["low"], shown["high"]) if estimated else (None, None)
+    seen = [low, high] if estimated else values["sites"] or [shown["value"]]
     rows = []
-    for (kind, each), title in zip(values.items(), names, strict=True):
-        there = [value for value in each if value is not None and np.isfinite(value)]
+    for (kind, numbers), title in zip(values.items(), names, strict=True):
+        there = [value for value in numbers if value is not None and np.isfinite(value)]
         if kind == "expected":
-            words = _wording.estimate_in_words(shown) if known else "cannot be estimated"
+            words = _wording.estimate_in_words(shown) if estimated else "cannot be estimated"
         else:
             ends = sorted({min(there, default=0), max(there, default=0)})
             words = " to ".join(_wording.written_like(end, (min(seen), max(seen))) for end in ends)
@@ -299,10 +299,10 @@ def _comparisons(
 
     All are without the effect of the target's labels, and their gaps are to it.
     """
-    own, name = result.choice.risk, "this model"
+    risk, name = result.choice.risk, "this model"
     if result.updated is not None:
         name += f" without {result.target}'s labels"
-    rows = [{"name": name, **_compared(result, own, constant.get("constant")), "gap": None}]
+    rows = [{"name": name, **_compared(result, risk, constant.get("constant")), "gap": None}]
     if constant:
         gap = {"value": constant["gain"], "low": constant["gain_low"]}
         rows.append(
@@ -314,9 +314,9 @@ def _comparisons(
             }
         )
     if (default := result.default.risk) is not None:
-        found = _compared(result, default, constant.get("constant"))
+        compared = _compared(result, default, constant.get("constant"))
         gap = estimate_record(paired_difference(default, result.choice.risk))
-        rows.append({"name": "default parameters", **found, "gap": gap})
+        rows.append({"name": "default parameters", **compared, "gap": gap})
     return rows
 
 
@@ -373,8 +373,8 @@ def rollout(result: SearchResult, targets: pd.DataFrame, sources: pd.DataFrame) 
 def estimate_record(estimate: Estimate, level: float = 0.95) -> dict[str, Any]:
     """Return an estimate with its interval; unknown values are None."""
     low, high = estimate.interval(level)
-    found = {"value": estimate.value, "stderr": estimate.stderr, "low": low, "high": high}
-    record: dict[str, Any] = _plain({**found, "level": level})
+    figures = {"value": estimate.value, "stderr": estimate.stderr, "low": low, "high": high}
+    record: dict[str, Any] = _plain({**figures, "level": level})
     return record
 
 
@@ -428,26 +428,26 @@ def _sites(result: SearchResult) -> list[dict[str, Any]]:
     estimated: dict[Any, Any] = result.risk.sources.to_dict("index")
     seen: dict[Any, Any] = result.overlap.table.to_dict("index")
     rows: dict[Any, int] = {site.name: len(site) for site in result.problem.labelled_sites}
-    found = []
+    sites = []
     for name in dict.fromkeys([*seen, *estimated]):
         # A few labelled rows of the target itself are evaluated too, and overlap by definition.
         look = seen.get(name, {"verdict": "labelled rows of the target", "level": Level.OK})
-        own = estimated.get(name, {})
+        about = estimated.get(name, {})
         # An estimate that fell back may use a source all the same.
-        out = own.get("left_out", "") if not own.get("share") else ""
-        found.append(
+        out = about.get("left_out", "") if not about.get("share") else ""
+        sites.append(
             {
                 "name": name,
-                "rows": rows.get(name, own.get("n")),
-                "evaluated": own.get("n"),
-                **{each: own.get(each) for each in ("estimate", "low", "high", "share")},
+                "rows": rows.get(name, about.get("n")),
+                "evaluated": about.get("n"),
+                **{key: about.get(key) for key in ("estimate", "low", "high", "share")},
                 "left_out": out,
                 "effective": look.get("ess_share"),
-                **{each: look.get(each) for each in ("mean_weight", "uncovered", "level")},
+                **{key: look.get(key) for key in ("mean_weight", "uncovered", "level")},
                 "verdict": f"left out: {out}" if out else look["verdict"],
             }
         )
-    return sorted(found, key=lambda site: -(site["share"] or 0))
+    return sorted(sites, key=lambda site: -(site["share"] or 0))
 
 
 _OF_COLUMN = ("kind", "missing", "used", "remark", "beyond")
@@ -523,12 +523,12 @@ def _at_an_end(distribution: BaseDistribution, chosen: Any) -> bool:
 
 def _provenance(result: SearchResult, settings: Mapping[str, str] | None) -> dict[str, Any]:
     fingerprint = result.problem.fingerprint()
-    given = result.options | {"data fingerprint": fingerprint} if settings is None else settings
+    chosen = result.options | {"data fingerprint": fingerprint} if settings is None else settings
     return {
         "fingerprint": fingerprint,
         "seed": result.settings.random_state,
         "versions": made_with()["versions"],
-        "settings": {**given, "versions": given.get("versions") or versions_in_words()},
+        "settings": {**chosen, "versions": chosen.get("versions") or versions_in_words()},
         "parameters": repr(result.best_trial.params),
     }
 
@@ -551,7 +551,7 @@ def _lower_by_labels(worth: pd.DataFrame) -> dict[str, list[str]]:
     for column, what in (("risk", "the loss there"), ("half_width", _WIDTH)):
         now, *then = worth[column].tolist()
         if min(then) < _HARDLY_LOWER * now:
-            lower[what] = [f"{100 * (1 - each / now):.0f}" for each in then]
+            lower[what] = [f"{100 * (1 - after / now):.0f}" for after in then]
     return lower
 
 

@@ -164,8 +164,8 @@ def _errors(value: ArrayLike, low: ArrayLike, high: ArrayLike) -> list[NDArray[n
 
 def _label(name: object, most: int = 22) -> str:
     """Return a name in one line, so that it fits on an axis."""
-    text = "".join(each if each.isprintable() else " " for each in str(name))
-    wide = sum(east_asian_width(each) in "WF" for each in text)
+    text = "".join(letter if letter.isprintable() else " " for letter in str(name))
+    wide = sum(east_asian_width(letter) in "WF" for letter in text)
     return shortened(text, most // 2 if 2 * wide > len(text) else most)
 
 
@@ -227,9 +227,9 @@ def targets(table: pd.DataFrame, sources: ArrayLike, most: int = MOST_SITES) -> 
         Losses of the sources, which have a row of their own.
     """
     shown = table.sort_values("risk", ascending=False, kind="stable")
-    known = np.asarray(sources, dtype=float)
+    at_sources = np.asarray(sources, dtype=float)
     risk, low, high = (shown[name].to_numpy(float) for name in ("risk", "low", "high"))
-    every = np.concatenate([risk, known])
+    every = np.concatenate([risk, at_sources])
     beyond = (_MOST_TIMES - 1) * np.abs(every).max()
     low = np.fmax(low, every.min() - beyond)
     high = np.fmin(high, every.max() + beyond)
@@ -249,8 +249,8 @@ def targets(table: pd.DataFrame, sources: ArrayLike, most: int = MOST_SITES) -> 
         else:
             axes.set_yticks([])
             axes.set_ylabel(f"{len(shown):,} targets")
-        below = np.full(len(known), 0 if named else -0.04 * len(shown))
-        axes.plot(known, below, "d", color=_GREY, markerfacecolor="none", label="a source")
+        below = np.full(len(at_sources), 0 if named else -0.04 * len(shown))
+        axes.plot(at_sources, below, "d", color=_GREY, markerfacecolor="none", label="a source")
         axes.set_xlabel("expected loss (95 % interval)")
         figure.legend(loc="outside upper left", ncols=4)
     return figure
@@ -270,8 +270,8 @@ def calibration(curve: pd.DataFrame, sites: Mapping[str, pd.DataFrame] | None = 
         Curves of the sources, as thin lines; of the first 40.
     """
     with _canvas(height=3.8) as (figure, axes):
-        for own in list((sites or {}).values())[:MOST_CURVES]:
-            axes.plot(own.index, own["observed"], color=_GREY, linewidth=0.6)
+        for at_site in list((sites or {}).values())[:MOST_CURVES]:
+            axes.plot(at_site.index, at_site["observed"], color=_GREY, linewidth=0.6)
         _with_band(axes, curve, "observed", "target")
         end = max(1e-3, float(curve.index.max()), float(curve["observed"].max()))
         axes.plot([0, end], [0, end], ":", color=_RED, linewidth=1, label="ideal")

@@ -17,7 +17,7 @@ from shiftune._wording import percent
 from shiftune.errors import DataError, OverlapWarning, SettingsError
 from shiftune.ratio._density import target_and_sources
 from shiftune.ratio._overlap import Guard
-from shiftune.risk._estimate import Arrays, RiskEstimator, read_sample
+from shiftune.risk._estimate import Arrays, RiskEstimator, read_losses
 from shiftune.risk._new_site import OF_ONE_ROW, NewSiteVariance
 from shiftune.risk._result import RiskEstimate
 from shiftune.risk._ridge import RidgeSystem, directions
@@ -156,7 +156,7 @@ class RegressionAdjusted(RiskEstimator):
         """Estimate the target risk of one model; weights are not used."""
         if not hasattr(self, "ridge_"):
             raise SettingsError("this RegressionAdjusted is not fitted; call fit first")
-        sample = read_sample(losses, None, names)
+        sample = read_losses(losses, None, names)
         k = len(self.n_)
         if len(sample.n) not in (k, k + 1) or not np.array_equal(sample.n[:k], self.n_):
             raise DataError(

@@ -153,11 +153,11 @@ def estimate(
     """
     check_choice(method, METHODS, "risk estimator")
     if method in ("naive", "oracle"):
-        sample = read_sample(losses, None, names)
+        sample = read_losses(losses, None, names)
         return _weighted(sample, sample.rows(unbiased_lambda(sample.n)), method)
     if weights is None:
         raise SettingsError(f"method={method!r} needs weights, one array per source")
-    sample = read_sample(losses, weights, names)
+    sample = read_losses(losses, weights, names)
     limits = Guard() if guard is True else guard or None
     reasons = ("",) * len(sample.n)
     if limits:
@@ -217,7 +217,7 @@ def optimal_lambda(n: ArrayLike, div: ArrayLike) -> Floats:
     return np.asarray(precision / (rows * precision).sum())
 
 
-def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:
+def _weighted(sample: RowLosses, lam_rows: Floats, method: str) -> RiskEstimate:
     """Sum of lambda w L over all rows; `lam_rows` has shape (n,)."""
     z = sample.w * sample.L
     estimates = sample.means(z)
@@ -226,7 +226,7 @@ def _weighted(sample: Sample, lam_rows: Floats, method: str) -> RiskEstimate:
 
 
 def _combined(
-    sample: Sample, lam_rows: Floats, estimates: Floats, centred: Floats, method: str
+    sample: RowLosses, lam_rows: Floats, estimates: Floats, centred: Floats, method: str
 ) -> RiskEstimate:
     """Combine the sources' estimates, (k,), and the centred contributions of their rows, (n,)."""
     ess = effective_rows(sample.w, sample.starts)
@@ -248,7 +248,7 @@ def _combined(
 
 
 def _fallback(
-    sample: Sample, reasons: tuple[str, ...], method: str, limits: Guard | None
+    sample: RowLosses, reasons: tuple[str, ...], method: str, limits: Guard | None
 ) -> RiskEstimate:
     """Return a rougher estimate where no source overlaps enough with the target by itself."""
     ess = effective_rows(sample.w, sample.starts)
@@ -277,7 +277,7 @@ def _fallback(
     )
 
 
-def _given_lambda(sample: Sample, lam: ArrayLike | None) -> Floats:
+def _given_lambda(sample: RowLosses, lam: ArrayLike | None) -> Floats:
     """Check the user's lambda and give every row that of its source, shape (n,)."""
     if lam is None:
         raise SettingsError("method='lambda' needs lam=, one number per source")
@@ -294,7 +294,7 @@ def _given_lambda(sample: Sample, lam: ArrayLike | None) -> Floats:
     return sample.rows(values)
 
 
-def _variance_reduced(sample: Sample, divergence: Divergence, prior_rows: float) -> Floats:
+def _variance_reduced(sample: RowLosses, divergence: Divergence, prior_rows: float) -> Floats:
     """Return the optimal lambda of every row, shape (n,); with 0 prior rows it is as published."""
     if divergence == "plug_in":
         return sample.rows(optimal_lambda(sample.n, _divergences(sample, prior_rows)))
@@ -312,14 +312,14 @@ def _variance_reduced(sample: Sample, divergence: Divergence, prior_rows: float)
     for f in range(folds):
         inside = fold == f
         size = np.add.reduceat(inside, sample.starts, dtype=np.intp)
-        others = Sample(sample.L[~inside], sample.w[~inside], sample.n - size, sample.names)
+        others = RowLosses(sample.L[~inside], sample.w[~inside], sample.n - size, sample.names)
         optimal = optimal_lambda(sample.n, _divergences(others, prior_rows))
         # Within a fold the sources keep their shares, lambda_j n_j, whatever its size.
         lam[inside] = sample.rows(optimal * sample.n / (size * folds))[inside]
     return lam
 
 
-def _divergences(sample: Sample, prior_rows: float) -> Floats:
+def _divergences(sample: RowLosses, prior_rows: float) -> Floats:
     z = sample.w * sample.L
     div = sample.means((z - sample.rows(sample.means(z))) ** 2)
     if prior_rows == 0:
@@ -350,7 +350,7 @@ def shrink_divergences(
     return np.asarray(np.where(varied, mixed, noise * square) / mean_weights**2)
 
 
-def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
+def _normalised_by_source(sample: RowLosses, shares: Floats) -> RiskEstimate:
     r"""Mean of the sources' self-normalised means, with the given shares, shape (k,).
 
     .. math:: m_j = \sum_i p_{ij} L_{ij}, \quad p_{ij} = w_{ij} / \textstyle\sum_i w_{ij}, \qquad
@@ -378,7 +378,7 @@ def _normalised_by_source(sample: Sample, shares: Floats) -> RiskEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RowLosses:
     """Losses L and weights w of all rows, (n,), with the rows n of each source, (k,)."""
 
     L: Floats
@@ -403,11 +403,11 @@ class Sample:
         """Give every row the value of its source: (k,) -> (n,)."""
         return np.repeat(values, self.n)
 
-    def only(self, chosen: NDArray[np.bool_]) -> Sample:
+    def only(self, chosen: NDArray[np.bool_]) -> RowLosses:
         """Keep some of the sources."""
         rows = self.rows(chosen)
         names = tuple(name for name, yes in zip(self.names, chosen, strict=True) if yes)
-        return Sample(self.L[rows], self.w[rows], self.n[chosen], names)
+        return RowLosses(self.L[rows], self.w[rows], self.n[chosen], names)
 
     def estimate(self, **figures: Any) -> RiskEstimate:
         """Return an estimate from all of these rows, as independent ones."""
@@ -422,9 +422,9 @@ class Sample:
         )
 
 
-def read_sample(
+def read_losses(
     losses: Sequence[Any], weights: Sequence[Any] | None, names: Sequence[str] | None
-) -> Sample:
+) -> RowLosses:
     """Check losses and weights, one array per source, and lay them end to end."""
     k = len(losses)
     if k == 0:
@@ -443,14 +443,14 @@ def read_sample(
             )
     n = np.array([len(values) for values in L], dtype=np.intp)
     if weights is None:
-        return Sample(np.concatenate(L), np.ones(n.sum()), n, labels)
+        return RowLosses(np.concatenate(L), np.ones(n.sum()), n, labels)
     if len(weights) != k:
         raise DataError(f"there are losses of {k} sources but weights of {len(weights)}")
     w = [_column(values, "weight", name) for values, name in zip(weights, labels, strict=True)]
     for name, l_j, w_j in zip(labels, L, w, strict=True):
         if len(l_j) != len(w_j):
             raise DataError(f"source {name!r} has {len(l_j)} losses but {len(w_j)} weights")
-    sample = Sample(np.concatenate(L), np.concatenate(w), n, labels)
+    sample = RowLosses(np.concatenate(L), np.concatenate(w), n, labels)
     if sample.w.min() < 0:
         j = int(np.argmax(np.minimum.reduceat(sample.w, sample.starts) < 0))
         raise DataError(

@@ -320,20 +320,20 @@ def next_family(
     return max(positive, key=lambda name: (positive[name] + FLOOR) / (proposed[name] + 1))
 
 
-class Turn(NamedTuple):
+class Plan(NamedTuple):
     """The family of a trial, and whether the trial has its defaults."""
 
     family: Family
     defaults: bool
 
 
-def next_turn(
+def plan_next(
     study: optuna.Study,
     families: Families,
     weights: Callable[[], Mapping[str, float]],
     seconds: float | None,
-) -> Turn:
-    """Return the turn of a new trial; `seconds` of all workers limit the first trials."""
+) -> Plan:
+    """Plan a new trial; `seconds` of all workers limit the first trials."""
     proposed = dict.fromkeys(families, 0)
     taken: dict[str, list[float]] = {name: [] for name in families}
     for trial in study.get_trials(deepcopy=False):
@@ -345,15 +345,15 @@ def next_turn(
     name = next(iter(families))
     if len(families) > 1:
         name = next_family(proposed, weights, first_trials(taken, seconds))
-    return Turn(families[name], proposed[name] == 0)
+    return Plan(families[name], proposed[name] == 0)
 
 
-def sampler_for(turn: Turn, sampler: BaseSampler, study: optuna.Study) -> BaseSampler:
+def sampler_for(planned: Plan, sampler: BaseSampler, study: optuna.Study) -> BaseSampler:
     """Return a sampler that models the family's own parameters."""
-    family = turn.family
+    family = planned.family
     if not isinstance(sampler, GPLCBSampler):
         return sampler
-    if turn.defaults:
+    if planned.defaults:
         return sampler.for_space({})
     trials = [
         trial

@@ -22,7 +22,7 @@ from shiftune.errors import NoWorkersError, ProblemError, StorageError
 from shiftune.evaluate._fits import Predictions, PreparedRows
 from shiftune.models._space import check_names
 from shiftune.risk._result import RiskEstimate
-from shiftune.search._families import Family, FamilyWeights, Turn, family_of, next_turn, sampler_for
+from shiftune.search._families import Family, FamilyWeights, Plan, family_of, plan_next, sampler_for
 from shiftune.search._settings import Settings, sampler_named
 from shiftune.search._storage import PredictionStore, candidates, complete_predictions, open_driver
 from shiftune.search._trial import (
@@ -173,28 +173,28 @@ class Loop:
         return end is not None and time.monotonic() >= end and self.driver.has_begun()
 
     def _ask(self) -> Proposed | None:
-        turn = self._next_turn()
-        marks: dict[str, Any] = {MODEL: turn.family.name} if turn.family.name else {}
-        params = turn.family.first_params() if turn.defaults else None
-        if turn.defaults:
+        planned = self._plan_next()
+        marks: dict[str, Any] = {MODEL: planned.family.name} if planned.family.name else {}
+        params = planned.family.first_params() if planned.defaults else None
+        if planned.defaults:
             marks[DEFAULTS] = True
-        self.study.sampler = sampler_for(turn, self.sampler, self.study)
+        self.study.sampler = sampler_for(planned, self.sampler, self.study)
         trial = self.driver.ask(self.settings.n_trials, params, marks)
-        return None if trial is None else self._proposed(trial, turn.family)
+        return None if trial is None else self._proposed(trial, planned.family)
 
     def _adopt(self, orphan: FrozenTrial) -> Proposed:
         if MODEL in orphan.user_attrs:
             family = family_of(self.settings.families, orphan)
-            turn = Turn(family, DEFAULTS in orphan.user_attrs)
+            planned = Plan(family, DEFAULTS in orphan.user_attrs)
         else:
-            turn = self._next_turn()
-        self.study.sampler = sampler_for(turn, self.sampler, self.study)
-        return self._proposed(Trial(self.study, orphan._trial_id), turn.family)
+            planned = self._plan_next()
+        self.study.sampler = sampler_for(planned, self.sampler, self.study)
+        return self._proposed(Trial(self.study, orphan._trial_id), planned.family)
 
-    def _next_turn(self) -> Turn:
+    def _plan_next(self) -> Plan:
         timeout, families = self.settings.timeout, self.settings.families
         seconds = None if timeout is None else timeout * self.workers.n_workers
-        return next_turn(self.study, families, self.weights, seconds)
+        return plan_next(self.study, families, self.weights, seconds)
 
     def _proposed(self, trial: Trial, family: Family) -> Proposed:
         """Get the parameters; a combination that a user's function rejects is a failed trial."""

@@ -59,7 +59,7 @@ from shiftune.search._updating import COUNTS, Updated, Updater, label_worth, sit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from shiftune.checks import Check, Checks, Judgement
+    from shiftune.checks import Check, Checks, Verdict
 
 Floats = NDArray[np.float64]
 
@@ -791,14 +791,14 @@ class SearchResult(ResultMethods):
         return target_table(self)
 
     @cached_property
-    def verdict(self) -> Judgement:
+    def verdict(self) -> Verdict:
         """Whether to use the result at the target: "trust", "with care" or "do not use", and why.
 
         From `checks`; ``print(search.verdict_)`` prints it with the reason.
         """
-        from shiftune.checks import judgement
+        from shiftune.checks import verdict_of
 
-        return judgement(self.checks)
+        return verdict_of(self.checks)
 
     @property
     def cv_results(self) -> dict[str, Any]:

@@ -178,10 +178,10 @@ class SiteFiles:
             }
             for file, parts in groupby(self.parts(columns, rows, n_rows), itemgetter(0)):
                 tables[file] = file.typed(part for _, part in parts)
-        own = {file: tables.pop(file) for file in self._files if file not in self._sources}
+        of_target = {file: tables.pop(file) for file in self._files if file not in self._sources}
         table = _joined(self.data, tables)
         if self.site is None:
-            lengths = [len(each) for each in tables.values()]
+            lengths = [len(table) for table in tables.values()]
             table = table.assign(**{_FILE_NAME: np.repeat(_names_of(self._sources), lengths)})
         if len(tables) > 1 and self.site not in (None, *table):
             raise DataError(
@@ -197,7 +197,7 @@ class SiteFiles:
                     f"{self.data} has {count(n, 'row')} of the target {self.target_name!r} too; "
                     "leave them out there, or in --target-file, or give the target another name"
                 )
-        first = _joined(self.target_file, own, "the rows of the target")
+        first = _joined(self.target_file, of_target, "the rows of the target")
         first = first.assign(**{self.site_column: self.target_name})
         return pd.concat([first, table], ignore_index=True)[[*dict.fromkeys([*table, *first])]]
 
@@ -258,12 +258,12 @@ def _joined(
                 f"and has {more or 'none'} in addition; give all files the same columns"
             )
     # those without rows have no types
-    found = [table for table in tables.values() if len(table)] or [first[1]]
+    parts = [table for table in tables.values() if len(table)] or [first[1]]
     for name in map(str, first[1]):
-        if len({types.is_numeric_dtype(table[name]) for table in found}) > 1:
+        if len({types.is_numeric_dtype(table[name]) for table in parts}) > 1:
             # 101 beside an empty cell is 101.0 in a file of numbers alone
-            found = [table.assign(**{name: as_text(table[name])}) for table in found]
-    table = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
+            parts = [table.assign(**{name: as_text(table[name])}) for table in parts]
+    table = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     if table.shape[1] == 0:
         raise StorageError(f"{path} has no columns; {needed} is needed")
     if table.shape[1] == 1:
@@ -292,12 +292,12 @@ def read_as_written(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 def files_at(path: Path) -> list[TableFile]:
     """Return the files that match a path or a pattern such as data/*.csv, at least one."""
-    found = [path]
+    paths = [path]
     if not path.exists() and glob.has_magic(str(path)):
-        found = sorted(Path(name) for name in glob.glob(str(path)))
-        if not found:
+        paths = sorted(Path(name) for name in glob.glob(str(path)))
+        if not paths:
             raise StorageError(f"no file matches {path}")
-    return [TableFile(each) for each in found]
+    return [TableFile(file) for file in paths]
 
 
 def _check_file(path: Path) -> None:
@@ -429,8 +429,8 @@ class TableFile:
         first = 0
         if columns is None and self._kind == "json":
             columns = self.names
-        for found in self._in_parts(columns, as_written=as_written):
-            part = found.rename(columns=_plain_name)
+        for read in self._in_parts(columns, as_written=as_written):
+            part = read.rename(columns=_plain_name)
             if columns is not None:
                 part = part.reindex(columns=list(columns))
             part = part.set_axis(pd.RangeIndex(first, first + len(part)), axis=0)
@@ -553,9 +553,9 @@ def _plain_name(name: object) -> str:
 
 def _with_named_index(table: Any, **options: Any) -> pd.DataFrame:
     """Return a table of pyarrow with its index, if it has a name, as the column it is stored as."""
-    found: pd.DataFrame = table.to_pandas(**options)
-    named = [name for name in found.index.names if name is not None]
-    return found.reset_index(named).reset_index(drop=True)
+    frame: pd.DataFrame = table.to_pandas(**options)
+    named = [name for name in frame.index.names if name is not None]
+    return frame.reset_index(named).reset_index(drop=True)
 
 
 def _read_json_lines(path: Path, **options: Any) -> Any:
@@ -599,7 +599,7 @@ def _form_of(path: Path) -> CsvForm:
     """Return the form of a file, by its lines from the first that is not blank."""
     encoding, n_lines = _encoding_and_lines(path)
     with get_handle(path, "r", encoding=encoding, compression="infer") as opened:
-        numbered = dropwhile(lambda each: not each[1].strip(), enumerate(opened.handle))
+        numbered = dropwhile(lambda line: not line[1].strip(), enumerate(opened.handle))
         first = list(islice(numbered, _ROWS_LOOKED_AT))
     if not first:
         raise StorageError(f"{path} is empty; is it the right file?")
@@ -665,10 +665,10 @@ def _check_unpacked(path: Path, unpacked: int) -> None:
     """Refuse files that hold far more than their size shows; they would fill the memory."""
     if unpacked <= _UNPACKED:
         return
-    given = os.environ.get(_UNPACKED_GIB, "")
-    most = float(pd.to_numeric(given, errors="coerce")) if given else 0.0
-    if given and not most > 0:
-        raise SettingsError(f"{_UNPACKED_GIB} must be a number above 0, got {given!r}")
+    limit = os.environ.get(_UNPACKED_GIB, "")
+    most = float(pd.to_numeric(limit, errors="coerce")) if limit else 0.0
+    if limit and not most > 0:
+        raise SettingsError(f"{_UNPACKED_GIB} must be a number above 0, got {limit!r}")
     files = [path, *(path.rglob("*") if path.is_dir() else ())]
     if unpacked > max(_TIMES * sum(file.stat().st_size for file in files), most * 2**30):
         raise StorageError(
@@ -687,11 +687,11 @@ def _cells(line: str, separator: str) -> list[str]:
 
 def _refuse_title(path: Path, rows: Sequence[Sequence[str]], above: int = 0) -> None:
     """Refuse a file with fewer fields in its first row, after blank ones, than in those below."""
-    given = [sum(field.strip() != "" for field in row) for row in rows]
-    most = max(given)
-    if most < 2 or given[0] > most / 2 or given.count(most) < 3:
+    filled = [sum(field.strip() != "" for field in row) for row in rows]
+    most = max(filled)
+    if most < 2 or filled[0] > most / 2 or filled.count(most) < 3:
         return
-    names = above + given.index(most) + 1
+    names = above + filled.index(most) + 1
     title = " ".join(field for field in rows[0] if field.strip())
     raise StorageError(
         f"{path} begins with {repr(title) if title else 'an empty line'}, and line {names} "

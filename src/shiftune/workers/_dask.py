@@ -211,7 +211,7 @@ class DaskPool:
     def close(self, *, kill: bool) -> None:
         """Drop what is unfinished and release the context; the cluster stays."""
         submitted, self._submitted = self._submitted, {}
-        self._client.cancel([each.remote for each in submitted.values() if each.remote is not None])
+        self._client.cancel([item.remote for item in submitted.values() if item.remote is not None])
         self._client.unsubscribe_topic(self._topic)
         self._scattered.release()
 

@@ -306,7 +306,7 @@ class Items(dict[Hashable, Item]):
 
     def settle(self, item: Item, succeeded: bool) -> None:
         """Release the items that wait for one that has succeeded; drop them if it has failed."""
-        for other in [each for each in self.values() if each.after == item.key]:
+        for other in [waiting for waiting in self.values() if waiting.after == item.key]:
             other.after = None
             if not succeeded:
                 self.drop(other)
