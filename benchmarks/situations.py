@@ -166,7 +166,7 @@ class Sites:
             site="site",
             target="target",
             label="y",
-            **({"group": group} if group else {}),
+            **({"subject": group} if group else {}),
         )
 
     def _frame(self, X: Floats, site: str, who: Floats) -> pd.DataFrame:

@@ -125,7 +125,7 @@ def random_files(draw: st.DrawFn) -> RandomFile:
         content = FAULTS[fault](content, draw(st.integers(0, 2**20)))
     options = ["--site", SITE, "--label", LABEL, "--target", str(given.arguments["target"])]
     if GROUP in frame:
-        options += ["--group", GROUP]
+        options += ["--subject", GROUP]
     if WEIGHT in frame:
         options += ["--sample-weight", WEIGHT]
     if "task" in given.arguments:

@@ -433,7 +433,7 @@ def _in_frame(table: Table, few: int, draw: st.DrawFn) -> tuple[str, dict[str, A
     arguments["missing_labels"] = draw(st.sampled_from(["error", "drop"]))
     arguments["target_labels"] = draw(st.sampled_from(["hide", "use", "use", "oracle"]))
     if table.group is not None:
-        arguments["group"] = GROUP
+        arguments["subject"] = GROUP
     if table.weight is not None:
         arguments["sample_weight"] = WEIGHT
     return "from_frame", arguments
@@ -510,7 +510,7 @@ def _stacked(table: Table, few: int, rows: Any) -> tuple[str, dict[str, Any]]:
         "X_target": taken[own],
     }
     if table.group is not None:
-        arguments["group"] = np.asarray(table.group)[~own]
+        arguments["subject"] = np.asarray(table.group)[~own]
     if table.weight is not None:
         arguments["sample_weight"] = np.asarray(table.weight)[~own]
     if few:

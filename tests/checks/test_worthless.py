@@ -266,7 +266,7 @@ def asymmetric(y, p):
         {"loss": asymmetric},
         {"final": "best"},
         {"labels": 25},
-        {"group": "patient"},
+        {"subject": "patient"},
         {"sources": 1},
         {"sources": 2},
         {"constant": True},
@@ -280,14 +280,14 @@ def test_checks_of_every_kind_of_search(settings):
     few, sources = settings.pop("labels", 0), settings.pop("sources", 6)
     frame = frame[frame["site"].isin(list("TABCDEF")[: sources + 1])].copy()
     frame["patient"] = np.arange(len(frame)) // 3
-    group = settings.pop("group", None)
+    group = settings.pop("subject", None)
     if settings.pop("constant", False):
         frame["x"] = 1.0
     own = frame["site"] == "T"
     frame.loc[own & (own.cumsum() > few), "y"] = None
     problem = ShiftProblem.from_frame(
         frame if group else frame.drop(columns="patient"), site="site", label="y", target="T",
-        target_labels="use" if few else "hide", group=group,
+        target_labels="use" if few else "hide", subject=group,
     )  # fmt: skip
     space = {"C": FloatDistribution(0.01, 1e2, log=True)}
     search = ShiftSearch(

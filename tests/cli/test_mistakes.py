@@ -98,13 +98,13 @@ def test_files(table, tune, name, content, message):
     assert sorted(os.listdir()) == before
 
 
-@pytest.mark.parametrize("role", ["site", "label", "group"])
+@pytest.mark.parametrize("role", ["site", "label", "subject"])
 @pytest.mark.parametrize("most_rows", [100, 1000])
 def test_columns_that_are_neither_numbers_nor_text(visits, folder, run, role, most_rows):
     roles = {"site": "ward", "label": "ill"} | {role: "visit"}
     options = [f"--{name}={column}" for name, column in roles.items()]
     visits.assign(visit=[{"a": k} for k in range(len(visits))]).to_parquet("v.parquet")
-    size = [] if role == "group" else ["--most-rows", most_rows]
+    size = [] if role == "subject" else ["--most-rows", most_rows]
     done = run("diagnose", "v.parquet", *options, "--target", "A", *size, code=2)
     assert f"the {role} 'visit' holds values of type dict; give a column of" in flat(done)
 

@@ -25,7 +25,7 @@ OTHERS = {
     "label": "ill",
     "model": ["knn", "svm"],
     "task": "regression",
-    "group": "patient",
+    "subject": "patient",
     "sample_weight": "w",
     "keep": ["a", "b"],
     "drop": ["c"],

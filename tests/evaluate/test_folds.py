@@ -178,7 +178,7 @@ class TestStudyOfASearch:
     def test_one_source_with_groups_is_dealt_by_groups(self):
         rng = np.random.default_rng(0)
         X, patients = rng.normal(size=(60, 2)), np.arange(60) // 6
-        problem = ShiftProblem.from_arrays(X, X[:, 0], ["a"] * 60, X_target=X, group=patients)
+        problem = ShiftProblem.from_arrays(X, X[:, 0], ["a"] * 60, X_target=X, subject=patients)
         data = context_of(problem).data
         for patient in range(10):
             assert len(set(data.folds[patients == patient])) == 1
@@ -215,9 +215,9 @@ class TestStudyOfASearch:
         rng = np.random.default_rng(0)
         X, patients = rng.normal(size=(40, 2)), np.arange(40) % 10
         problem = ShiftProblem.from_arrays(
-            X, X[:, 0], np.repeat(["a", "b"], 20), X_target=X, group=patients
+            X, X[:, 0], np.repeat(["a", "b"], 20), X_target=X, subject=patients
         )
-        with pytest.raises(DataError, match=r"no group is left to train on.*B-1 instead of 1"):
+        with pytest.raises(DataError, match=r"no subject is left to train on.*B-1 instead of 1"):
             context_of(problem)
 
 

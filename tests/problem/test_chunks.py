@@ -152,7 +152,10 @@ def test_rows_without_label_are_not_drawn(df, tmp_path, monkeypatch):
         ({"data": doubled("y")}, r"column names \['y'\] occur more than once; rename them"),
         ({"data": doubled("y").set_axis(["site", "y", "x", "x\0"], axis=1)}, "a NUL character"),
         ({"data": doubled("site")}, r"column names \['site'\] occur more than once"),
-        ({"group": "z", "most_rows": 9}, "a draw of 9 of 900 rows would divide groups of .* 'z'"),
+        (
+            {"subject": "z", "most_rows": 9},
+            "a draw of 9 of 900 rows would divide subjects of .* 'z'",
+        ),
         ({"target": "B"}, "site 'A': the label 'y' is missing in 100 of 100 rows"),
         ({"label": "yy", "most_rows": 300}, "no column 'yy'"),
         (

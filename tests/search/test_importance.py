@@ -163,7 +163,7 @@ def test_groups_count_once(rng):
     table = framed(rng).loc[np.repeat(np.arange(500), 4)].reset_index(drop=True)
     table["patient"] = np.arange(2000) // 4
     alone = searched(problem_of(table.drop(columns="patient"))).importance()
-    grouped = searched(problem_of(table, group="patient")).importance()
+    grouped = searched(problem_of(table, subject="patient")).importance()
     np.testing.assert_allclose(grouped["importance"], alone["importance"], rtol=1e-6, atol=1e-9)
     assert (grouped["high"] - grouped["low"] > alone["high"] - alone["low"]).all()
 

@@ -38,7 +38,7 @@ def problem(kind, *, groups=False, few=0):
         y,
         np.repeat(list("BCDEFG"), ROWS),
         X_target[few:],
-        group=np.arange(len(y)) // 4 if groups else None,
+        subject=np.arange(len(y)) // 4 if groups else None,
         labelled_target=labelled,
     )
 

@@ -39,7 +39,7 @@ def table(seed: int = 0, classes: bool = False) -> pd.DataFrame:
 
 def problem_of(df: pd.DataFrame, target: object, **options: object) -> ShiftProblem:
     hidden = df.assign(sales=df["sales"].where(~df["shop"].isin(TARGETS)))
-    unused = {"customer", "worth"} - {options.get("group"), options.get("sample_weight")}
+    unused = {"customer", "worth"} - {options.get("subject"), options.get("sample_weight")}
     roles = {"site": "shop", "label": "sales", "target": target, "drop": list(unused)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,9 +78,9 @@ def alone(df: pd.DataFrame, site: str, **options: object) -> ShiftSearch:
     [
         (False, {}),
         (True, {}),
-        (False, {"group": "customer"}),
+        (False, {"subject": "customer"}),
         (False, {"sample_weight": "worth"}),
-        (True, {"group": "customer", "sample_weight": "worth"}),
+        (True, {"subject": "customer", "sample_weight": "worth"}),
     ],
 )
 @pytest.mark.parametrize("site", TARGETS)

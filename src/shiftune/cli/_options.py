@@ -284,7 +284,7 @@ class TableOptions:
         "Rows of the target, if DATA has only the sources; it needs no site column.",
         role=Role.FILE,
     )
-    group: str | None = declare(
+    subject: str | None = declare(
         "COLUMN",
         "Rows with the same value belong together, such as visits of a patient: never divided "
         "between training and validation, and counted as one in intervals. Not used by the model.",
@@ -377,7 +377,7 @@ class TableOptions:
 
 
 # Options that `ShiftProblem.from_frame` has, too.
-_SAME_IN_PYTHON = ("label", "group", "sample_weight", "task", "keep", "drop")
+_SAME_IN_PYTHON = ("label", "subject", "sample_weight", "task", "keep", "drop")
 
 
 def shell_option(name: str, value: str) -> str:

@@ -289,7 +289,7 @@ def _compared(
     """Compare the estimate before any of these labels with the mean loss at their rows.
 
     They agree if the 95 % interval of the difference contains 0; a single row, or rows of a single
-    group, show nothing.
+    subject, show nothing.
     """
     comparison: dict[str, Any] = risk_record(first) | {"mean_loss": None, "agrees": None}
     m = len(losses)

@@ -68,7 +68,7 @@ def read_sampled(
 
     Small sites are read whole; of all others the same number of rows is drawn, without
     replacement. Without a label, all rows can be drawn; otherwise those with a label, and the
-    target's. Rows of a group belong together: none are drawn, which would divide them.
+    target's. Rows of a subject belong together: none are drawn, which would divide them.
     """
     if not isinstance(most_rows, int | np.integer) or most_rows < 1:
         raise SettingsError(f"most_rows must be a whole number above 0, got {most_rows!r}")
@@ -154,10 +154,10 @@ def _draw(
     without_label = {name: int(n) for name, n in zip(names, lacking, strict=True) if n}
     all_rows = dict(zip(names, counts + lacking, strict=True))
     left_out = about_unlabelled(settings.label, without_label, all_rows, settings.missing_labels)
-    if settings.group is not None:
+    if settings.subject is not None:
         raise SettingsError(
-            f"a draw of {most_rows:,} of {n_rows:,} rows would divide groups of the column "
-            f"{settings.group!r}; allow all rows, or draw whole groups yourself"
+            f"a draw of {most_rows:,} of {n_rows:,} rows would divide subjects of the column "
+            f"{settings.subject!r}; allow all rows, or draw whole subjects yourself"
         )
     certain = of_target & labelled & (settings.target_labels == "use")
     kept, used = int(certain.sum()), np.count_nonzero(counts)

@@ -33,8 +33,8 @@ from shiftune.problem._reading import (
     check_columns,
     check_names,
     decide_task,
-    group_codes,
     split_by_site,
+    subject_codes,
     weights_by_site,
 )
 from shiftune.problem._site import (
@@ -120,7 +120,7 @@ class ShiftProblem:
         site: Hashable,
         label: Hashable,
         target: Any,
-        group: Hashable | None = None,
+        subject: Hashable | None = None,
         sample_weight: Hashable | None = None,
         features: Sequence[Hashable] | None = None,
         keep: Sequence[Hashable] = (),
@@ -147,16 +147,16 @@ class ShiftProblem:
         target : site name, list of site names, "unlabelled", or DataFrame
             The site to tune for; or several (`at` has the problem of each); or all sites without
             any label; or the rows of the site as a table of their own.
-        group : column name, optional
+        subject : column name, optional
             Rows with the same value belong together, such as visits of a patient: they are never
-            divided between training and validation, and intervals count groups instead of rows. A
-            row without a value is a group of its own.
+            divided between training and validation, and intervals count subjects instead of rows. A
+            row without a value is a subject of its own.
         sample_weight : column name, optional
             Numbers above 0: a row of weight 2 counts as two rows of its site, in training (the
             model's `sample_weight`), in the site's mean loss and in metrics. Standard errors
             count rows, not weights. Rows of the target count once each if none has a weight.
         features : list of column names, optional
-            The columns to use. Default: all columns but `site`, `label`, `group`,
+            The columns to use. Default: all columns but `site`, `label`, `subject`,
             `sample_weight` and those that are left out.
         keep, drop, ids : lists of column names
             Columns that are used in any case, that never are, and that identify cases.
@@ -184,7 +184,7 @@ class ShiftProblem:
             site=site,
             target=target_name if isinstance(target, pd.DataFrame) else target,
             label=label,
-            group=group,
+            subject=subject,
             sample_weight=sample_weight,
             task=task,
             features=features,
@@ -268,7 +268,7 @@ class ShiftProblem:
             Of more rows, so many are drawn at random: small sites whole, of all others the same
             number, and a note states what that costs. With ``target_labels="use"`` all labelled
             rows of the target are read besides; with ``missing_labels="drop"`` rows of sources are
-            drawn from those with a label. Rows with a `group` are not drawn: more are an error.
+            drawn from those with a label. Rows with a `subject` are not drawn: more are an error.
         random_state : int
             Draws the rows.
         """
@@ -293,7 +293,7 @@ class ShiftProblem:
         groups: ArrayLike,
         X_target: Any,
         *,
-        group: ArrayLike | None = None,
+        subject: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         labelled_target: tuple[Any, ...] | None = None,
         oracle_labels: ArrayLike | None = None,
@@ -307,7 +307,7 @@ class ShiftProblem:
         X : array or DataFrame of shape (n, d)
         y, groups : arrays of shape (n,)
         X_target : array or DataFrame of shape (n_T, d)
-        group : array of shape (n,), optional
+        subject : array of shape (n,), optional
             Ids of rows that belong together, such as visits of a patient; see `from_frame`.
         sample_weight : array of shape (n,), optional
             Weights of the rows; see `from_frame`. Those of the target count once each.
@@ -316,7 +316,7 @@ class ShiftProblem:
         oracle_labels : array of shape (n_T,), optional
             The labels of `X_target`, for experiments only.
         """
-        stacked = GivenSite("", X, y, group=group, sample_weight=sample_weight)
+        stacked = GivenSite("", X, y, subject=subject, sample_weight=sample_weight)
         sources = split_by_site(stacked, groups)
         target = GivenSite(target_name, X_target, oracle_labels)
         return cls._of_sites(sources, target, labelled_target=labelled_target, task=task)
@@ -416,7 +416,7 @@ class ShiftProblem:
         decided, about_task = decide_task(labels, task, what, option)
         if decided == "regression":  # booleans cannot be subtracted
             labels = {site: y.astype(float) if y.dtype == bool else y for site, y in labels.items()}
-        groups, about_groups = group_codes(target, sources, few)
+        groups, about_subjects = subject_codes(target, sources, few)
         weights, about_weights = weights_by_site(target, sources, few)
 
         def checked(site: GivenSite, y: NDArray[Any] | None) -> Site:
@@ -442,7 +442,7 @@ class ShiftProblem:
             rows = f"{sites_have(small)} fewer than {_SMALL_SITE} rows"
             its = "its" if len(small) == 1 else "their"
             quiet.append(f"{rows}: {its} own estimates will be rough")
-        quiet += [*about_groups, *about_weights]
+        quiet += [*about_subjects, *about_weights]
         for note in loud if stacklevel else []:
             warnings.warn(note, DataWarning, stacklevel=stacklevel)
         return cls(
@@ -590,7 +590,7 @@ class ShiftProblem:
         return split_sites(self.sources, self.labelled_target, shares, stratify, random_state)
 
     def fingerprint(self) -> str:
-        """Return a hash of the data: task, names, columns, rows, labels, groups and weights.
+        """Return a hash of the data: task, names, columns, rows, labels, subjects and weights.
 
         >>> a, b = (np.zeros((9, 1)), np.arange(9.0)), (np.ones((9, 1)), np.arange(9.0))
         >>> one, other = (ShiftProblem.from_sites([a, x], np.zeros((5, 1))) for x in (a, b))

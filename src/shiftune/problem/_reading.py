@@ -1,4 +1,4 @@
-"""Sites as the user gave them: stacked rows are divided; names, labels, weights, groups checked.
+"""Sites as the user gave them: stacked rows are divided; names, labels, weights, subjects checked.
 
 `align` checks the columns of all sites, and makes them alike. `ShiftProblem` puts them together.
 """
@@ -36,21 +36,21 @@ Floats = NDArray[np.float64]
 _LARGEST = 1e150
 # Numbers of a sparse matrix that is read as an array, 800 MB.
 _MOST_DENSE = 1e8
-# A site with fewer groups keeps about one for validation.
-_FEW_GROUPS = 10
+# A site with fewer subjects keeps about one for validation.
+_FEW_IDS = 10
 
 
 class GivenSite(NamedTuple):
     """Rows of a site, or of several, before any check.
 
-    `rows` are their numbers in the user's table, `group` the ids of rows that belong together.
+    `rows` are their numbers in the user's table, `subject` the ids of rows that belong together.
     """
 
     name: str
     X: Any
     y: Any = None
     rows: NDArray[np.intp] | None = None
-    group: Any = None
+    subject: Any = None
     sample_weight: Any = None
 
     @classmethod
@@ -63,17 +63,17 @@ class GivenSite(NamedTuple):
     def in_pandas(self) -> GivenSite:
         """Return the same rows, without tables of other libraries and sparse matrices."""
         X = as_pandas(self.X, f"site {self.name!r}" if self.name else "X")
-        y, group, w = map(as_pandas, (self.y, self.group, self.sample_weight))
-        return self._replace(X=X, y=y, group=group, sample_weight=w)
+        y, subject, w = map(as_pandas, (self.y, self.subject, self.sample_weight))
+        return self._replace(X=X, y=y, subject=subject, sample_weight=w)
 
     def take(self, which: NDArray[Any], name: str) -> GivenSite:
         """Return the rows at these positions, or where a mask is true, with another name."""
-        X, y, group, w = (  # frozen, so that none is copied again
+        X, y, subject, w = (  # frozen, so that none is copied again
             None if values is None else frozen(rows_of(values, which))
-            for values in (self.X, self.y, self.group, self.sample_weight)
+            for values in (self.X, self.y, self.subject, self.sample_weight)
         )
         rows = np.arange(len(self.X)) if self.rows is None else self.rows
-        return GivenSite(name, X, y, rows[which], group, w)
+        return GivenSite(name, X, y, rows[which], subject, w)
 
 
 def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
@@ -83,7 +83,7 @@ def split_by_site(stacked: GivenSite, groups: Any) -> list[GivenSite]:
         raise SettingsError("y and groups are needed, one entry per row of X")
     where, n = np.asarray(groups), len(stacked.X)
     shapes = {"groups": where.shape, "y": np.shape(stacked.y)[:1]}
-    for what in ("group", "sample_weight"):
+    for what in ("subject", "sample_weight"):
         if (values := getattr(stacked, what)) is not None:
             shapes[what] = np.shape(values)
     for what, shape in shapes.items():
@@ -157,7 +157,7 @@ def check_roles(
 
 
 def check_types(df: pd.DataFrame, roles: Mapping[str, Hashable]) -> None:
-    """Refuse lists, mappings and bytes as sites, labels, groups and weights."""
+    """Refuse lists, mappings and bytes as sites, labels, subjects and weights."""
     for role, name in roles.items():
         if name in df and (kinds := unusable_types(df[name])):
             raise DataError(
@@ -288,23 +288,23 @@ def weights_by_site(
     ]
 
 
-def group_codes(
+def subject_codes(
     target: GivenSite, sources: Sequence[GivenSite], few: Sequence[GivenSite]
 ) -> tuple[dict[str, Codes], list[str]]:
-    """Number the groups of all sites; return the codes of their rows by site, and notes.
+    """Number the subjects of all sites; return the codes of their rows by site, and notes.
 
-    The same id at two sites is the same group; a row without an id has a code of its own. Empty
+    The same id at two sites is the same subject; a row without an id has a code of its own. Empty
     where no site has ids, or no two labelled rows belong together.
     """
     sites = sorted([target, *sources, *few], key=lambda site: site.name)
-    if all(site.group is None for site in sites):
+    if all(site.subject is None for site in sites):
         return {}, []
     ids = {site.name: _ids(site) for site in sites}
     everyone = pd.concat(ids.values(), ignore_index=True)
     if everyone.isna().all():
-        name = next((site.group.name for site in sites if hasattr(site.group, "name")), "group")
+        name = next((s.subject.name for s in sites if hasattr(s.subject, "name")), "subject")
         raise DataError(
-            f"the ids of groups, {str(name)!r}, are empty in all rows; name the column with the ids"
+            f"the subject ids, {str(name)!r}, are empty in all rows; name the column with the ids"
         )
     codes = pd.factorize(everyone, sort=True)[0].astype(np.intp)
     missing = codes < 0
@@ -313,39 +313,39 @@ def group_codes(
     by_site = dict(zip(ids, np.split(codes, ends), strict=True))
     labelled = [site.name for site in (*sources, *few)]
     if pd.Index(np.concatenate([by_site[name] for name in labelled])).is_unique:
-        return {}, ["every labelled row has a group of its own, so groups change nothing"]
+        return {}, ["every labelled row has a subject of its own, so subjects change nothing"]
     notes = []
     if empty := sum(int(ids[name].isna().sum()) for name in labelled):
         rows = count(empty, "labelled row")
-        notes.append(f"{rows} without a group id: each is a group of its own")
+        notes.append(f"{rows} without a subject id: each is a subject of its own")
     at_site = {site.name: np.unique(by_site[site.name]) for site in sources}
     groups, at_sites = np.unique(np.concatenate([*at_site.values()]), return_counts=True)
     total = sum(len(by_site[name]) for name in at_site)
     notes.append(
-        f"the {total} rows of the sources form {len(groups)} groups, which are never divided"
+        f"the {total} rows of the sources form {len(groups)} subjects, which are never divided"
     )
     if shared := int((at_sites > 1).sum()):
         notes.append(
-            f"{count(shared, 'group')} at several sources: no model trains on a group that it "
+            f"{count(shared, 'subject')} at several sources: no model trains on a subject that it "
             "predicts; if ids are numbered anew at every site, make them different: B-1, not 1"
         )
     if common := len(np.intersect1d(groups, by_site[target.name])):
         notes.append(
-            f"{count(common, 'group')} of the target {target.name!r} also at sources, where the "
-            "final model learns from them; the estimated risk is that of new groups"
+            f"{count(common, 'subject')} of the target {target.name!r} also at sources, where the "
+            "final model learns from them; the estimated risk is that of new subjects"
         )
-    if rough := [n for n, codes in at_site.items() if len(codes) < _FEW_GROUPS <= len(by_site[n])]:
+    if rough := [n for n, codes in at_site.items() if len(codes) < _FEW_IDS <= len(by_site[n])]:
         notes.append(
-            f"fewer than {_FEW_GROUPS} groups at {listed(rough)}: estimates from so few are rough"
+            f"fewer than {_FEW_IDS} subjects at {listed(rough)}: their estimates are rough"
         )
     return by_site, notes
 
 
 def _ids(site: GivenSite) -> pd.Series:
     """Return ids as text; whole numbers are the same with and without a decimal point."""
-    if site.group is None:
+    if site.subject is None:
         return pd.Series([None] * len(site.X), dtype="string")
-    values = pd.Series(site.group).reset_index(drop=True).infer_objects()
+    values = pd.Series(site.subject).reset_index(drop=True).infer_objects()
     if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
         values = values.astype("Int64")
     return values.astype("string")

@@ -36,8 +36,8 @@ class Site:
     rows : array of shape (n,), optional
         Row numbers in the table the site came from, to trace results back.
     groups : array of shape (n,), optional
-        Codes of rows that belong together, such as visits of a patient; the same code at two sites
-        is the same group. None where all rows are independent.
+        Codes of the subjects of the rows, such as patients with visits; the same code at two sites
+        is the same subject. None where all rows are independent.
     sample_weight : array of shape (n,), optional
         Numbers above 0: a row of weight 2 counts as two rows. None where every row counts once.
 
@@ -62,7 +62,7 @@ class Site:
         if len(X) == 0:
             raise DataError(f"site {name!r} has no rows; it needs at least one")
         rows = np.arange(len(X)) if rows is None else rows
-        columns = {"labels": y, "row numbers": rows, "group ids": groups, "weights": sample_weight}
+        columns = {"labels": y, "row numbers": rows, "subjects": groups, "weights": sample_weight}
         for what, values in columns.items():
             if values is not None and len(values) != len(X):
                 raise DataError(f"site {name!r} has {len(X)} rows but {len(values)} {what}")

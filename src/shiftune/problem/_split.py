@@ -183,7 +183,7 @@ def _parts_by_group(
         if np.any(part[inside] == p) or _moved(group, inside, site, part, p, shares):
             continue
         raise DataError(
-            f"site {sites[s].name!r} cannot be split: its groups also occur at other sites, and "
+            f"site {sites[s].name!r} cannot be split: its subjects also occur at other sites, and "
             "need the same part at all of them; if ids are numbered anew at every site, make them "
             "different: B-1 instead of 1"
         )
@@ -210,8 +210,8 @@ def _order(
             few[sites[j].name] = parts
     if few:
         raise DataError(
-            f"{sites_have(sorted(few))} fewer than {max(few.values())} groups, too few to be split "
-            "without dividing a group; leave such sites out, join them with others, or add groups"
+            f"{sites_have(sorted(few))} fewer than {max(few.values())} subjects, too few to be "
+            "split; leave such sites out, join them with others, or add subjects"
         )
     return np.lexsort([luck, -size])
 

@@ -83,7 +83,7 @@ class TableSettings:
     site: Hashable
     target: Any
     label: Hashable | None = None  # without it the problem can only be diagnosed
-    group: Hashable | None = None
+    subject: Hashable | None = None
     sample_weight: Hashable | None = None
     task: Task | None = None
     features: Sequence[Hashable] | None = None
@@ -106,7 +106,7 @@ class TableSettings:
     @property
     def roles(self) -> dict[str, Hashable]:
         """Columns that are not features, by what they are."""
-        names = ("site", "label", "group", "sample_weight")
+        names = ("site", "label", "subject", "sample_weight")
         return {n: value for n in names if (value := getattr(self, n)) is not None}
 
     @property
@@ -183,8 +183,8 @@ def read_table(df: pd.DataFrame, settings: TableSettings, notes: Sequence[str] =
         X, columns = _read_columns(df, everyone, settings)
         if used is not None:
             quiet = _about_labels(used, columns, sites, inside, task, settings)
-    group, weights = df.get(settings.group), df.get(settings.sample_weight)
-    stacked = GivenSite("", X, labels, rows, group, weights)
+    subject, weights = df.get(settings.subject), df.get(settings.sample_weight)
+    stacked = GivenSite("", X, labels, rows, subject, weights)
     by_site = {part.name: part for part in split_by_site(stacked, sites)}
     of_target = by_site.pop(target)
     if label is None or settings.target_labels == "hide" or of_target.y.isna().all():
@@ -564,7 +564,7 @@ def _read_columns(
     never = dict.fromkeys(settings.drop, REQUESTED)
     never |= {settings.sample_weight: f"weight, {REQUESTED}"}
     never |= dict.fromkeys(settings.ids, f"identifier, {REQUESTED}")
-    never |= {settings.group: f"group, {REQUESTED}"}
+    never |= {settings.subject: f"subject, {REQUESTED}"}
     others = [str(name) for name in (settings.site, settings.label) if name in df.columns]
     wanted, dates = settings.features, settings.dates
     for name in df.columns.drop([settings.site, settings.label], errors="ignore"):
@@ -574,7 +574,7 @@ def _read_columns(
             except DataError:  # what is left out may hold anything
                 column, values = Column(name=name, kind="category"), df[name]
             column = replace(column, missing=float(values.isna().mean()))
-            identifier = name in (*settings.ids, settings.group)
+            identifier = name in (*settings.ids, settings.subject)
             columns.append(column.left_out(never[name], identifier=identifier))
             continue
         if wanted is not None and name not in wanted:
@@ -633,14 +633,14 @@ def _about_labels(
         notes.append(f"the label {settings.label!r} has {question}")
     if settings.target_labels == "use":
         notes.append(_about_used(labels[inside]))
-    for name in columns.identifiers if settings.group is None else ():
+    for name in columns.identifiers if settings.subject is None else ():
         column = columns.left_out[name]
         present = round((1 - column.missing) * len(sites))
         if 0 < column.distinct <= _ROW_SHARE * present:
             notes.append(
                 f"column {column.name!r} has {column.distinct} values in {present} rows; if rows "
                 "with the same value belong together, as visits of a patient do, errors look too "
-                f"small and intervals too narrow: give {settings.option('group', name)}"
+                f"small and intervals too narrow: give {settings.option('subject', name)}"
             )
     return notes
 

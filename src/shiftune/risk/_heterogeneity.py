@@ -162,8 +162,7 @@ def without_source(risk: RiskEstimate, name: str) -> RiskEstimate:
     share = float(risk.lam[j] * risk.n[j])
     if share >= ALL:
         raise DataError(f"the estimate rests on {name!r} alone; without it there is none")
-    labelled = risk.labelled_target and name != risk.names[-1]
-    of_target = risk.lam[-1] * risk.n[-1] if labelled else 0.0
+    of_target = risk.lam[-1] * risk.n[-1] * (risk.labelled_target and name != risk.names[-1])
     rest = 1 - share - of_target
     if rest <= 1 - ALL:  # nothing but the target's own rows is left
         of_target, rest = 0.0, 1 - share

@@ -193,7 +193,7 @@ class ResultMethods:
         X: Any,
         y: ArrayLike,
         *,
-        group: ArrayLike | None = None,
+        subject: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Updated:
         """Update the predictor by labels of some rows of the target, without a new search.
@@ -207,7 +207,7 @@ class ResultMethods:
         X : DataFrame or array of shape (m, d)
             Rows of the target.
         y : array of shape (m,)
-        group : array of shape (m,), optional
+        subject : array of shape (m,), optional
             Ids of rows that belong together; see `ShiftProblem.from_frame`.
         sample_weight : array of shape (m,), optional
             Where the rows of the search have weights; 1 each by default.
@@ -218,7 +218,7 @@ class ResultMethods:
             The search itself stays as it is; labels that it had count as well.
         """
         result = self._result()
-        codes = None if group is None else -1 - pd.factorize(np.asarray(group))[0]
+        codes = None if subject is None else -1 - pd.factorize(np.asarray(subject))[0]
         return update(result, result.predictor, X, y, codes, sample_weight)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:

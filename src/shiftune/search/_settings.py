@@ -206,12 +206,12 @@ class Settings(SearchOptions):
 
 
 def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
-    """Refuse folds that no other row can predict; warn of rows that their group makes useless."""
+    """Refuse folds that no other row can predict; warn of rows that their subject makes useless."""
     kept = min(
         data.trains(fold).sum() / max(int(np.sum(data.train_folds != fold)), 1)
         for fold in data.fold_numbers
     )
-    what = "row" if data.groups is None else "group"
+    what = "row" if data.groups is None else "subject"
     remedy = "if ids are numbered anew at every site, make them different: B-1 instead of 1"
     for site in train if data.out_of_site else ():
         units = len(site) if site.groups is None else len(np.unique(site.groups))
@@ -227,13 +227,13 @@ def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
         )
     if kept == 0:
         raise DataError(
-            "no group is left to train on where some sites are predicted: their groups also occur "
-            f"at all other sites; {remedy}"
+            "no subject is left to train on where some sites are predicted: theirs also occur at "
+            f"all other sites; {remedy}"
         )
     if kept < _FEWEST_KEPT:
         warnings.warn(
             f"up to {percent(1 - kept)} of the rows cannot train models that predict other sites, "
-            f"since their groups have rows there, too; {remedy}",
+            f"since their subjects have rows there, too; {remedy}",
             DataWarning,
             stacklevel=2,
         )

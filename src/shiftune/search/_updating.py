@@ -319,8 +319,8 @@ def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
     if few.groups is not None and len(np.unique(few.groups)) < len(few) / 2:
         warnings.warn(
             f"the {count(len(few), 'label')} of {few.name!r} are of "
-            f"{count(len(np.unique(few.groups)), 'group')}, and show little of the others; label "
-            "rows of more groups",
+            f"{count(len(np.unique(few.groups)), 'subject')}, and show little of the others; label "
+            "rows of more subjects",
             DataWarning,
             stacklevel=4,
         )

@@ -36,7 +36,7 @@ def problem(df: pd.DataFrame, **options) -> ShiftProblem:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return ShiftProblem.from_frame(
-            df, site="ward", label="ill", target="A", **{"group": "patient", **options}
+            df, site="ward", label="ill", target="A", **{"subject": "patient", **options}
         )
 
 
@@ -125,10 +125,10 @@ def test_a_group_of_a_source_and_of_the_labelled_target_is_in_one_part():
 
 def test_too_few_groups():
     p = problem(visits({"B": [5, 5], "C": [3] * 9}))
-    with pytest.raises(DataError, match="site 'B' has fewer than 3 groups, too few to be split"):
+    with pytest.raises(DataError, match="site 'B' has fewer than 3 subjects, too few to be split"):
         p.split()
     few = problem(visits({"B": [5], "C": [3] * 9, "D": [5]}))
-    with pytest.raises(DataError, match="sites 'B' and 'D' have fewer than 2 groups"):
+    with pytest.raises(DataError, match="sites 'B' and 'D' have fewer than 2 subjects"):
         few.split((0, 0.7, 0.3))
     assert len(p.split((0, 0.7, 0.3)).train) == 2
 
@@ -137,28 +137,28 @@ def test_missing_ids():
     df = visits({"B": [4] * 9, "C": [4] * 9})
     df.loc[:2, "patient"] = None
     p = problem(df)
-    assert "3 labelled rows without a group id: each is a group of its own" in p.notes
+    assert "3 labelled rows without a subject id: each is a subject of its own" in p.notes
     assert len(np.unique(p.sources[0].groups)) == 9 + 3
-    with pytest.raises(DataError, match="the ids of groups, 'patient', are empty in all rows"):
+    with pytest.raises(DataError, match="the subject ids, 'patient', are empty in all rows"):
         problem(df.assign(patient=None))
 
 
 def test_notes():
     p = problem(visits({"B": [4] * 9, "C": [4] * 12}, prefix=False))
-    assert "the 84 rows of the sources form 12 groups, which are never divided" in p.notes
-    assert any(note.startswith("9 groups at several sources") for note in p.notes)
-    assert any(note.startswith("fewer than 10 groups at 'B'") for note in p.notes)
+    assert "the 84 rows of the sources form 12 subjects, which are never divided" in p.notes
+    assert any(note.startswith("9 subjects at several sources") for note in p.notes)
+    assert any(note.startswith("fewer than 10 subjects at 'B'") for note in p.notes)
     df = visits({"B": [4] * 12})
     df.loc[df.index[-1], "patient"] = "B3"
-    assert any("1 group of the target 'A' also at sources" in note for note in problem(df).notes)
+    assert any("1 subject of the target 'A' also at sources" in note for note in problem(df).notes)
 
 
 def test_groups_of_one_row_change_nothing():
     df = visits({"B": [1] * 30, "C": [1] * 30})
-    one, two = problem(df), problem(df.drop(columns="patient"), group=None)
+    one, two = problem(df), problem(df.drop(columns="patient"), subject=None)
     assert one.sources[0].groups is None
     assert one.fingerprint() == two.fingerprint()
-    assert any("a group of its own" in note for note in one.notes)
+    assert any("a subject of its own" in note for note in one.notes)
 
 
 def test_the_group_is_no_feature_and_part_of_the_fingerprint():
@@ -167,18 +167,18 @@ def test_the_group_is_no_feature_and_part_of_the_fingerprint():
     assert list(p.columns) == ["x"]
     other = df.assign(patient=df["patient"].replace("B1", "B0"))
     assert p.fingerprint() != problem(other).fingerprint()
-    assert p.fingerprint() != problem(df.drop(columns="patient"), group=None).fingerprint()
+    assert p.fingerprint() != problem(df.drop(columns="patient"), subject=None).fingerprint()
     assert p.fingerprint() == problem(df.copy()).fingerprint()
-    with pytest.raises(SettingsError, match="site and group are both 'ward'"):
-        problem(df, group="ward")
+    with pytest.raises(SettingsError, match="site and subject are both 'ward'"):
+        problem(df, subject="ward")
     with pytest.raises(DataError, match="patient"):
-        problem(df, group="patiant")
+        problem(df, subject="patiant")
 
 
 def test_arrays():
     X, y, site = np.arange(24.0)[:, None], np.arange(24.0), np.repeat(["B", "C"], 12)
     ids = np.arange(24) // 3
-    p = ShiftProblem.from_arrays(X, y, site, X, group=ids)
+    p = ShiftProblem.from_arrays(X, y, site, X, subject=ids)
     assert [own.groups.tolist() for own in p.sources] == [ids[:12].tolist(), ids[12:].tolist()]
-    with pytest.raises(SettingsError, match=r"24 rows, and group has the shape \(3,\)"):
-        ShiftProblem.from_arrays(X, y, site, X, group=[1, 2, 3])
+    with pytest.raises(SettingsError, match=r"24 rows, and subject has the shape \(3,\)"):
+        ShiftProblem.from_arrays(X, y, site, X, subject=[1, 2, 3])

@@ -21,7 +21,7 @@ def fitted():
     y = X[:, 0] + rng.normal(size=40)[group] + 0.1 * rng.normal(size=160)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        problem = ShiftProblem.from_arrays(X, y, site, X[:50], group=group)
+        problem = ShiftProblem.from_arrays(X, y, site, X[:50], subject=group)
     search = ShiftSearch(Ridge(), {"alpha": FloatDistribution(0.1, 10)}, n_trials=2)
     return search.fit(problem)
 
@@ -41,8 +41,10 @@ def test_labels_update_it(fitted):
     updated = fitted.update(X, X[:, 0])
     assert updated.risk_.units.tolist() == [10.0] * 5
     assert np.isfinite(updated.gain_.interval()).all()
-    with pytest.warns(DataWarning, match="10 labels of 'target' are of 2 groups, and show little"):
-        of_two = fitted.update(X, X[:, 0], group=["u"] * 5 + ["v"] * 5)
+    with pytest.warns(
+        DataWarning, match="10 labels of 'target' are of 2 subjects, and show little"
+    ):
+        of_two = fitted.update(X, X[:, 0], subject=["u"] * 5 + ["v"] * 5)
     assert of_two.risk_.units[-1] == 2
     share, share_of_two = (each.lam[-1] * each.n[-1] for each in (updated.risk_, of_two.risk_))
     assert share_of_two < share

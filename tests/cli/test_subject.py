@@ -1,4 +1,4 @@
-"""`--group`: visits of a patient belong together, from the first run to an update."""
+"""`--subject`: visits of a patient belong together, from the first run to an update."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def patients(folder, monkeypatch):
 
 
 def test_from_tune_to_update(patients, tune, run):
-    done = tune("visits.csv", "--group", "patient", "--out", "run", "--json", trials=1)
+    done = tune("visits.csv", "--subject", "patient", "--out", "run", "--json", trials=1)
     found = json.loads(done.stdout)
-    assert "the 240 rows of the sources form 48 groups, which are never divided" in found["notes"]
-    assert not any("give --group" in note for note in found["notes"])
+    assert "the 240 rows of the sources form 48 subjects, which are never divided" in found["notes"]
+    assert not any("give --subject" in note for note in found["notes"])
     (column,) = [each for each in found["columns"] if each["column"] == "patient"]
-    assert column["remark"] == "left out: group, as requested"
+    assert column["remark"] == "left out: subject, as requested"
     assert next(iter(pd.read_csv("run/predictions.csv"))) == "patient"
-    assert "group: 'patient', now none" in tune("visits.csv", "--out", "run", code=2).output
-    tune("visits.csv", "--group", "patient", "--out", "run", trials=2)
+    assert "subject: 'patient', now none" in tune("visits.csv", "--out", "run", code=2).output
+    tune("visits.csv", "--subject", "patient", "--out", "run", trials=2)
 
     one = patients[patients["patient"] == 103].assign(row=lambda df: df.index)
     one[["row", "cost"]].to_csv("one.csv", index=False)
@@ -50,12 +50,12 @@ def test_from_tune_to_update(patients, tune, run):
 
 def test_mistakes(patients, tune, run):
     args = ["diagnose", "visits.csv", "--site", "ward", "--target", "A", "--label", "cost"]
-    assert "give --group patient" in " ".join(run(*args).output.split())
-    assert "did you mean 'patient'" in tune("visits.csv", "--group", "patint", code=2).output
-    done = tune("visits.csv", "--group", "patient", "--keep", "patient", code=2)
-    assert "'patient' is the group; leave it out of --keep" in " ".join(done.output.split())
+    assert "give --subject patient" in " ".join(run(*args).output.split())
+    assert "did you mean 'patient'" in tune("visits.csv", "--subject", "patint", code=2).output
+    done = tune("visits.csv", "--subject", "patient", "--keep", "patient", code=2)
+    assert "'patient' is the subject; leave it out of --keep" in " ".join(done.output.split())
     patients.loc[patients["ward"] == "B", "patient"] = 1
     patients.to_csv("visits.csv", index=False)
-    done = tune("visits.csv", "--group", "patient", code=2)
-    assert "site 'B' has one group, too few" in " ".join(done.output.split())
-    assert "site 'B' has fewer than 2 groups" in run(*args, "--group", "patient", code=2).output
+    done = tune("visits.csv", "--subject", "patient", code=2)
+    assert "site 'B' has one subject, too few" in " ".join(done.output.split())
+    assert "site 'B' has fewer than 2 subjects" in run(*args, "--subject", "patient", code=2).output
