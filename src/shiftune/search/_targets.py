@@ -94,11 +94,11 @@ def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResul
 
 def target_table(result: SearchResult, *, sources: bool = False) -> pd.DataFrame:
     """Table of `ShiftSearch.target_table`."""
-    rows = [_row(each) for each in _each(result, [t.name for t in result.problem.targets])]
+    rows = [_row(target) for target in _each(result, [t.name for t in result.problem.targets])]
     targets = most_urgent_first(pd.DataFrame(rows).set_index("site"))
     if not sources:
         return targets
-    asked = [_expected(each) for each in _each(result, result.problem.names)]
+    asked = [_expected(site) for site in _each(result, result.problem.names)]
     data, predictions = result.context.data, result.choice.predictions
     assert predictions is not None  # sources cannot be targets otherwise
     losses = dict(zip(data.names, data.losses(predictions, result.loss), strict=True))
