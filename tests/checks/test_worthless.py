@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -130,6 +131,7 @@ def test_a_target_beyond_reach_is_announced():
     search = searched(table(np.random.default_rng(3), target=3.0))
     check = extrapolation_check(search.result_)
     assert check.level == "problem"
+    assert re.match(r"\d\d rows of the target \(\d\d %\) lie at the edge", check.finding)
     assert "'x'" in check.finding
     assert "'z'" not in check.finding
     assert search.verdict_.trust is Trust.DO_NOT_USE
@@ -146,7 +148,9 @@ def test_categories_that_no_source_has():
     search = ShiftSearch("linear", n_trials=3, sampler="random", progress=False).fit(problem)
     check = extrapolation_check(search.result_)
     assert check.level == "caution"
-    assert "50 % of the target's rows have a category that no source has in 'ward'" in check.finding
+    assert (
+        "45 rows of the target (50 %) have a category that no source has in 'ward'" in check.finding
+    )
 
 
 def test_share_outside_the_range_of_the_sources():

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from optuna.distributions import FloatDistribution
+from rich.console import Console
 
 from shiftune import ShiftProblem, ShiftSearch, load_model
 from shiftune.cli._folder import ResultFolder
+from shiftune.cli._screen import show_overlap
 from shiftune.models import MODELS, expand_auto, ready_model, spaces
 from shiftune.models._space import read_entries, space_from_entries
 
@@ -229,6 +231,20 @@ def test_diagnose_of_17_sources_fits_a_screen(rng, folder, run, monkeypatch, wid
     assert len(rows) == 17
     assert {row[2] for row in rows} == {"41"}  # all rows, not the half that is evaluated
     assert sum(" doubtful: " in line for line in lines) == 1
+
+
+def test_verdicts_that_are_not_shown_take_no_room_from_names(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "AMERICA WEST AIRLINES"
+    fine = {"n": 61, "mean_weight": 1.0, "ess": 60.0, "ess_share": 0.97, "uncovered": 0.1}
+    sites = pd.Index([name, *map(str, range(30))], name="site")
+    table = pd.DataFrame([fine] * 31, sites).assign(
+        level=["ok"] * 25 + ["problem"] * 6,
+        reason="overlaps_well",
+        verdict=["overlaps well"] * 25 + ["doubtful: few target-like rows"] * 6,
+    )
+    show_overlap(Console(), table, "A")
+    assert name in capsys.readouterr().out
 
 
 def test_a_space_file(visits, folder, tune, run):

@@ -6,7 +6,7 @@ Evidence for the levels: `benchmarks/situations.py`, `benchmarks/results/alarms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from shiftune._names import Level
-from shiftune._wording import figures, listed, loss_in_words, percent
+from shiftune._wording import count, figures, listed, loss_in_words, percent
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, Check
 from shiftune.checks._label_shift import LabelShift
 from shiftune.columns._column import ColumnKind
@@ -242,8 +242,12 @@ _COVERED = 0.9
 _DIAGNOSE = "problem.diagnose() or the command shiftune diagnose"
 
 
-def overlap_check(risk: RiskEstimate, uncovered: float, *, weighted: bool) -> Check:
+def overlap_check(
+    risk: RiskEstimate, uncovered: float, shifted: Sequence[str], *, weighted: bool
+) -> Check:
     """Check which sources cover the target, and how much of it none covers.
+
+    `shifted` names columns, the one that shifts most first.
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
     target's rows are out of reach of all sources in an estimate with weights (for an adjusted one
@@ -266,10 +270,14 @@ def overlap_check(risk: RiskEstimate, uncovered: float, *, weighted: bool) -> Ch
     if coverage < _COVERED:
         finding += f", and the weights cover only about {percent(coverage)} of the target"
     finding += "."
+    drop = (
+        "Drop columns that identify the site but do not matter "
+        f"(shifted most: {listed(shifted[:MOST_NAMES])})"
+    )
     if risk.fallback:
         advice = (
-            f"Do not rely on the estimated risk; {_DIAGNOSE} has the reasons. Drop columns that "
-            "identify the site but do not matter, try ratio='ulsif', or label some target rows."
+            f"Do not rely on the estimated risk; {_DIAGNOSE} has the reasons. {drop}, try "
+            "ratio='ulsif', or label some target rows."
         )
         headline = "no source overlaps enough with the target"
         return Check(_OVERLAP, Level.PROBLEM, finding, advice, numbers, headline)
@@ -287,10 +295,7 @@ def overlap_check(risk: RiskEstimate, uncovered: float, *, weighted: bool) -> Ch
         return Check(_OVERLAP, level, finding, advice, numbers, headline)
     if weighted and len(counted) == 1 < len(names):
         headline = f"the estimate rests on {counted[0]!r} alone"
-        advice = (
-            f"Drop columns that identify the site but do not matter: {headline}. Why others are "
-            f"left out: {_DIAGNOSE}."
-        )
+        advice = f"{drop}: {headline}. Why others are left out: {_DIAGNOSE}."
         return Check(_OVERLAP, Level.CAUTION, finding, advice, numbers, headline)
     return Check(_OVERLAP, Level.OK, finding, NOTHING_TO_DO, numbers)
 
@@ -394,8 +399,8 @@ def extrapolation_check(result: SearchResult) -> Check:
     if not new:
         return check
     most = max(columns[name].unseen for name in new)
-    finding = f"{percent(most)} of the target's rows have a category that no source has in "
-    finding += listed(new, MOST_NAMES)
+    rows = _rows_of_target(result, most, "has", "have")
+    finding = f"{rows} a category that no source has in {listed(new, MOST_NAMES)}"
     numbers = {**check.figures, "unseen": most}
     if check.level is not Level.OK:
         findings = f"{check.finding} {finding}."
@@ -423,10 +428,8 @@ def _range_check(result: SearchResult) -> Check:
     if predictions is not None and isinstance(context.risk, RegressionAdjusted):
         losses = context.data.losses(predictions, result.loss)
         estimates = context.risk.least_and_most_adjusted(losses)
-    beyond = (
-        f"{percent(most)} of the target's rows lie at the edge of the sources' range or beyond in "
-        f"{listed(names, MOST_NAMES)}"
-    )
+    rows = _rows_of_target(result, most, "lies", "lie")
+    beyond = f"{rows} at the edge of the sources' range or beyond in {listed(names, MOST_NAMES)}"
     if estimates is None:  # not an adjusted estimate: the range alone
         numbers = {"outside": most}
         if most < _MANY_OUTSIDE:
@@ -458,6 +461,11 @@ def _range_check(result: SearchResult) -> Check:
     )
     level = Level.PROBLEM if far else Level.CAUTION
     return Check(_EXTRAPOLATION, level, finding, advice, numbers, beyond)
+
+
+def _rows_of_target(result: SearchResult, share: float, *verbs: str) -> str:
+    n = round(share * len(result.problem.target))
+    return f"{count(n, 'row')} of the target ({percent(share)}) {verbs[n != 1]}"
 
 
 def _outside_shares(result: SearchResult) -> dict[str, float]:

@@ -71,7 +71,7 @@ def run_checks(result: SearchResult) -> Checks:
             skill,
             width_check(result, skill),
             result.leakage,
-            overlap_check(risk, uncovered, weighted=weighted),
+            overlap_check(risk, uncovered, list(result.shifts.index), weighted=weighted),
             extrapolation_check(result),
             *frequencies,
             *result.site_effects,

@@ -90,8 +90,9 @@ def show_overlap(console: Console, overlap: pd.DataFrame, target: str) -> None:
     grid.add_column("verdict", ratio=1)
     for column in grid.columns:
         column.no_wrap = True
-    longest = max(12, console.width - 38 - int(overlap["verdict"].str.len().max()))
-    for name, row in sorted_by_verdict(overlap).head(MOST_SITES).iterrows():
+    shown = sorted_by_verdict(overlap).head(MOST_SITES)
+    longest = max(12, console.width - 38 - int(shown["verdict"].str.len().max()))
+    for name, row in shown.iterrows():
         weight, uncovered = row["mean_weight"], row["uncovered"]
         grid.add_row(
             shortened(str(name), longest),
