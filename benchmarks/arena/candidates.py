@@ -1,6 +1,6 @@
 """Candidates of the ensemble: the best trials of all families together, or as many of each.
 
-    SHIFTUNE_DATA=FOLDER python benchmarks/arena/candidates.py --out OUT --first-seed 112 --seeds 116
+    SHIFTUNE_DATA=FOLDER python benchmarks/arena/candidates.py --out OUT --first-seed 112
 
 runs `ShiftSearch("auto")` with 100 trials (absolute error or log loss) on a hidden target of every
 table, and keeps the predictions of all trials, out of site and at the target. Then members are

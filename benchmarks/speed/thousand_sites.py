@@ -2,8 +2,8 @@
 
     python -m benchmarks.speed.thousand_sites [--sites 1000] [--rows 200] [--trials 6]
 
-prints the CPU of a trial, of the final choice and fit, of checks, metrics, label worth and report, and their share of
-a search of 50 trials, from which `speed.md` has its figures. One thread.
+prints the CPU of a search, of checks, metrics, label worth and report, and the share of these in a
+search of 50 trials. One thread.
 """
 
 from __future__ import annotations
