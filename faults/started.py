@@ -18,7 +18,6 @@ from faults.driver import STOPS, Driver
 
 MARK = "SHIFTUNE_FAULTS_CASE"
 HANG_SECONDS = 300.0
-ORPHAN_SECONDS = 15.0
 
 
 class Started:
@@ -131,7 +130,7 @@ class Started:
         return lines[-1] if lines else ""
 
 
-def orphans(folder: Path, seconds: float = ORPHAN_SECONDS) -> int:
+def orphans(folder: Path, seconds: float = HANG_SECONDS) -> int:
     """Count and end processes of a case that are still there so long after its driver."""
     end = time.monotonic() + seconds
     while True:
