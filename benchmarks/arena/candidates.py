@@ -17,6 +17,7 @@ import argparse
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
@@ -25,7 +26,7 @@ import pandas as pd
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, for `reproduction`
 
 from cells import losses_of, predictions_of
-from problems import cells_in_turn, problem
+from problems import Problem, cells_in_turn, problem
 from threadpoolctl import threadpool_limits
 
 from shiftune import ShiftProblem, ShiftSearch
@@ -46,23 +47,27 @@ RULES = {
 }
 
 
-def compute(path: Path, dataset: str, target: int, seed: int, random: bool) -> None:
-    """Run a search, fit all of its trials to all rows of all sources, and keep predictions."""
-    p = problem(dataset, target, seed)
+def given(p: Problem) -> ShiftProblem:
+    """Return the problem as a search has it."""
     site = np.repeat(np.arange(len(p.X)), [len(rows) for rows in p.X])
+    return ShiftProblem.from_arrays(
+        np.concatenate(p.X), np.concatenate(p.y), site, p.X_target, task=p.task
+    )
+
+
+def searched(path: Path, p: Problem, seed: int, model: Any = "auto", **options: Any) -> None:
+    """Run a search, fit all of its trials to all rows of all sources, and keep predictions."""
     labels = np.concatenate(p.y)
     classes = None if p.task == "regression" else np.unique(labels)
-    given = ShiftProblem.from_arrays(np.concatenate(p.X), labels, site, p.X_target, task=p.task)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search = ShiftSearch(
-            "auto",
+            model,
             loss="absolute" if classes is None else None,
-            n_trials=TRIALS[-1],
-            sampler=optuna.samplers.RandomSampler(seed=seed) if random else None,
             random_state=seed,
             progress=False,
-        ).fit(given)
+            **options,
+        ).fit(given(p))
         result = search.result_
         kept = {t.number: result.store.get(t.number) for t in finished_trials(result.study)}
         trials = [t for t in finished_trials(result.study) if kept[t.number] is not None]
@@ -81,38 +86,51 @@ def compute(path: Path, dataset: str, target: int, seed: int, random: bool) -> N
             at_target=np.array(at_target, dtype=np.float32),
             shares=data.row_coefficients(np.repeat(risk.lam, risk.n)),
             y=labels,
-            site=site,
+            site=np.repeat(np.arange(len(p.y)), [len(own) for own in p.y]),
             y_target=p.y_target,
         )
     part.rename(path)
 
 
-def scores(path: Path, regression: bool) -> list[dict[str, object]]:
-    """Choose members by every rule; return their weighted mean's loss at the target."""
+def read(path: Path) -> dict[str, np.ndarray]:
+    """Return what `searched` has kept."""
     with np.load(path) as file:
-        cell = dict(file)
+        return dict(file)
+
+
+def target_loss(
+    cell: dict[str, np.ndarray], trials: np.ndarray, number: int, divided: bool, regression: bool
+) -> tuple[float, int]:
+    """Choose members among some trials; return the loss of their mean at the target.
+
+    And the number of their families.
+    """
     classes = None if regression else np.unique(cell["y"])
     loss = loss_named("absolute" if regression else "log_loss")
     y = [cell["y"][cell["site"] == j] for j in np.unique(cell["site"])]
-    rows: list[dict[str, object]] = []
+    predictions = {int(i): cell["out_of_site"][i] for i in trials}
+    family = {int(i): str(cell["family"][i]) for i in trials}
+    _selection.CANDIDATES = number
+    chosen = _selection.Candidates(
+        predictions, y, cell["shares"], loss, classes, family if divided else None
+    )
+    members = chosen.members(chosen.weights())
+    mean = np.asarray(sum(weight * cell["at_target"][i] for i, weight in members.items()), float)
+    if regression:
+        losses = np.abs(cell["y_target"] - mean)
+    else:
+        losses = losses_of(mean, cell["y_target"], classes)
+    return float(losses.mean()), len({family[i] for i in members})
+
+
+def scores(path: Path, regression: bool) -> list[dict[str, object]]:
+    """Choose members by every rule; return their weighted mean's loss at the target."""
+    cell, rows = read(path), []
     for trials in TRIALS:
         first = np.flatnonzero(cell["number"] < trials)
-        predictions = {int(i): cell["out_of_site"][i] for i in first}
-        family = {int(i): str(cell["family"][i]) for i in first}
         for rule, (number, divided) in RULES.items():
-            _selection.CANDIDATES = number
-            chosen = _selection.Candidates(
-                predictions, y, cell["shares"], loss, classes, family if divided else None
-            )
-            members = chosen.members(chosen.weights())
-            mean = sum(weight * cell["at_target"][i] for i, weight in members.items())
-            if regression:
-                losses = np.abs(cell["y_target"] - mean)
-            else:
-                losses = losses_of(np.asarray(mean, dtype=float), cell["y_target"], classes)
-            families = len({family[i] for i in members})
-            row = {"trials": trials, "rule": rule, "loss": losses.mean(), "families": families}
-            rows.append(row)
+            loss, families = target_loss(cell, first, number, divided, regression)
+            rows.append({"trials": trials, "rule": rule, "loss": loss, "families": families})
     return rows
 
 
@@ -132,10 +150,11 @@ def main() -> None:
     rows = []
     seeds = range(args.first_seed, args.seeds)
     for dataset, target, seed in cells_in_turn(args.datasets, args.targets, seeds):
+        p = problem(dataset, target, seed)
         path = args.out / f"{dataset.replace(' ', '_')}-{target}-{seed}.npz"
         if not path.exists():
-            compute(path, dataset, target, seed, args.random)
-        p = problem(dataset, target, seed)
+            sampler = optuna.samplers.RandomSampler(seed=seed) if args.random else None
+            searched(path, p, seed, n_trials=TRIALS[-1], sampler=sampler)
         found = scores(path, p.task == "regression")
         rows += [{"dataset": dataset, "target": p.target, "seed": seed, **row} for row in found]
         pd.DataFrame(rows).to_csv(args.out / "candidates.csv", index=False)
