@@ -39,6 +39,7 @@ def test_units():
         ((0.24671, 0.20742, 0.28600), ["0.247", "0.207", "0.286"]),
         ((12345.6, 11002.2, 14009.9), ["12,346", "11,002", "14,010"]),
         ((4771514749, 4.1e9, 5.4e9), ["4.8 billion", "4.1 billion", "5.4 billion"]),
+        ((4.536e17, 2.894e17, 6.524e17), ["4.54e+17", "2.89e+17", "6.52e+17"]),
     ],
 )
 def test_an_estimate_has_as_many_decimals_as_its_interval_deserves(values, texts):
@@ -51,6 +52,15 @@ def test_figures_beside_an_interval():
     assert wording.with_interval(0.24671, (0.20742, 0.28600)) == "0.247 (0.207 to 0.286)"
     assert wording.with_interval(0.21, (0.0, 30.0)) == "0.2 (0 to 30)"
     assert wording.with_interval(4771514749, (4.1e9, 5.4e9)) == "4.8 billion (4.1 to 5.4)"
+
+
+def test_sites_beside_what_cannot_be_estimated_have_their_own_decimals():
+    figure = {"value": 0.2, "low": 0.0, "high": 30.0, "estimable": False, "note": ""}
+    figure |= {"constant": 0.166, "constant_is": "constant", "lowest": 0.04, "highest": 0.62}
+    figure |= {"lowest_site": "C", "highest_site": "D"}
+    value, interval, beside = wording.figure_in_words(figure)
+    assert (value, interval) == ("?", wording.NOT_ESTIMABLE)
+    assert beside == "constant 0.17; sites 0.04 (C) to 0.62 (D)"
 
 
 def test_columns_that_matter_most():

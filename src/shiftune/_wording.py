@@ -68,7 +68,7 @@ def figures(*values: float) -> list[str]:
 def written_like(value: float, interval: tuple[float, float]) -> str:
     """Write a number with as many decimals as the width of an interval deserves."""
     width, size = interval[1] - interval[0], max(abs(interval[0]), abs(interval[1]))
-    if not math.isfinite(width) or width <= 0 or size < 1e-4:
+    if not math.isfinite(width) or width <= 0 or not 1e-4 <= size < 1e15:
         return f"{value:.3g}"
     unit, word = scaled(size)
     decimals = min(max(1 - math.floor(math.log10(width / unit)), 0), 8)
@@ -110,9 +110,11 @@ def estimate_in_words(record: Mapping[str, Any]) -> str:
 
 def figure_in_words(figure: Mapping[str, Any]) -> tuple[str, str, str]:
     """Write a figure of a document: its value, its interval, and what stands beside it."""
-    low, high = ends = figure["low"], figure["high"]
     if figure["value"] is None:
         return "?", "", figure["note"]
+    # An uninformative interval deserves no decimals, the sites do.
+    first, last = ("low", "high") if figure["estimable"] else ("lowest", "highest")
+    low, high = ends = figure[first], figure[last]
     complete = None not in ends
     value, constant, lowest, highest = (
         "" if value is None else written_like(value, ends) if complete else number(value)

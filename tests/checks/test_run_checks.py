@@ -37,7 +37,7 @@ def test_a_search_that_is_in_order():
     checks = fitted(np.random.default_rng(1)).checks()
     assert [check.name for check in checks] == [
         "better than a constant",
-        "error can be estimated",
+        "interval width",
         "label leakage",
         "overlap",
         "extrapolation",

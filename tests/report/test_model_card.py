@@ -31,6 +31,7 @@ def test_sections(hostile_search):
     assert "- **caution, few.** Few \\| sites. So it is. Add \\<b\\>." in card
     assert "Checks that found nothing: overlap." in card
     assert "- command: tune \\<x\\>" in card
+    assert re.search(r"; each site .*; plain cross-validation ", card)
     assert not re.search(r"(?<!\\)<", card)
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import optuna
 import pandas as pd
 import pytest
 from optuna.distributions import FloatDistribution
@@ -25,7 +26,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from shiftune import ShiftProblem, ShiftSearch, _wording
 from shiftune._names import Level
 from shiftune._wording import NOT_ESTIMABLE
-from shiftune.checks import Check
+from shiftune.checks import Check, _of_result
 from shiftune.checks._of_result import says_something
 from shiftune.cli._screen import show_answer
 from shiftune.metrics._new_site import MetricTables
@@ -77,6 +78,12 @@ class TestValues:
         assert step["advice"] == "Add sites, or try risk='unbiased'."
         step = summary(result, [CAREFUL], settings={"command": "shiftune tune"})["next_steps"][0]
         assert step["advice"] == "Add sites, or try --risk unbiased."
+        words = "Look. search.plot_sources() shows which; or give more time (trial_timeout)."
+        look = Check("few", Level.CAUTION, "Few sites.", words, {})
+        step = summary(result, [look], settings={"command": "shiftune tune"})["next_steps"][0]
+        assert step["advice"] == (
+            "Look. The report shows which; or give more time (--trial-timeout)."
+        )
 
     def test_metrics_that_were_asked_for_and_are_unknown(self, result):
         row = {"estimate": np.nan, "low": np.nan, "high": np.nan, "note": "one site", "better": ""}
@@ -154,6 +161,8 @@ class TestPicture:
         assert _summary._picture(result, [figure | auc])["scale"] == "linear"
         figure = summary(result, [FINE])["figures"][0] | auc
         assert _summary._picture(result, [figure])["scale"] == "logarithmic"
+        share = figure | {"better": "higher"}  # such as accuracy, from 0 to 1
+        assert _summary._picture(result, [share])["scale"] == "linear"
 
 
 def with_settings(result, **settings):
@@ -208,8 +217,43 @@ class TestIntervalsThatSayNothing:
         picture = _summary._picture(search.result_, [unknown[0]])
         row = picture["rows"][0]
         assert (row["values"], row["low"], row["says"]) == ([], None, "cannot be estimated")
-        (check,) = (c for c in document["checks"] if c["name"] == "error can be estimated")
+        (check,) = (c for c in document["checks"] if c["name"] == "interval width")
         assert check["advice"].startswith("Add sites")
+
+    def test_a_loss_without_an_estimate(self, result, monkeypatch):
+        """What labels would gain is as unknown; the constant is the same figure in all places."""
+        monkeypatch.setattr(_summary, "loss_says_something", lambda *_: False)
+        document = summary(result)
+        worth = document["next_steps"][-1]
+        assert worth["about"] == "labels"
+        assert worth["advice"].endswith(f"how much that lowers the loss {NOT_ESTIMABLE}.")
+        loss, (own, constant, default) = document["figures"][-1], document["comparisons"]
+        assert not any(each["estimable"] for each in (loss, own, default))
+        assert constant["value"] == loss["constant"]
+        assert constant["low"] <= constant["value"] <= constant["high"]
+        assert _wording.NOT_ESTIMABLE not in _wording.estimate_in_words(constant)
+
+    @pytest.mark.parametrize(
+        ("of_loss", "of_metrics", "skill", "level"),
+        [
+            (True, [], Level.OK, Level.OK),
+            (True, ["rmse", "r2"], Level.OK, Level.CAUTION),
+            (True, ["rmse", "r2"], Level.CAUTION, Level.PROBLEM),
+            (False, ["r2"], Level.OK, Level.CAUTION),
+            (False, ["r2"], Level.CAUTION, Level.PROBLEM),
+            (False, ["rmse", "r2"], Level.OK, Level.PROBLEM),  # nothing is left
+        ],
+    )
+    def test_how_serious_it_is(self, result, monkeypatch, of_loss, of_metrics, skill, level):
+        monkeypatch.setattr(_of_result, "loss_says_something", lambda *_: of_loss)
+        monkeypatch.setattr(_of_result, "metrics_that_say_nothing", lambda *_: of_metrics)
+        check = _of_result.width_check(result, Check("skill", skill, "", "", {"constant": 1.0}))
+        assert check.level == level
+        assert ("no better than a constant" in check.headline) == (
+            level is Level.PROBLEM and skill is Level.CAUTION
+        )
+        if level is not Level.OK:
+            assert check.finding.startswith("Uninformative 95 % intervals: ")
 
     @pytest.mark.filterwarnings("ignore")
     def test_sets_of_all_classes_are_noted(self):
@@ -246,7 +290,27 @@ class TestTrials:
             ).fit(problem)
         (check,) = (c for c in search.checks() if c.name == "enough trials")
         assert check.level == "caution"
-        assert "The model 'two' had no trial" in check.finding
+        assert check.finding == "The model 'two' had no trial: 1 trial for 2 models."
+        assert check.headline == "the model 'two' had no trial: 1 trial for 2 models"
+        assert check.advice == "Allow more trials or more time, or name fewer models."
+
+    def test_failed_families_are_named_with_their_remedy(self, result):
+        trials = [
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState.FAIL,
+                user_attrs={"model": "", "failure": "OutOfTime: it ran longer than trial_timeout"},
+            )
+        ]
+        study = optuna.create_study()
+        study.add_trials(trials * 2)
+        check = _of_result.trials_check(replace(result, study=study))
+        of = "all its 2 trials failed"
+        assert check.headline.endswith(of)
+        assert check.headline.startswith("only 2 of 18 trials finished; the model")
+        assert check.advice == (
+            "Run more trials: better parameters, or a better model, may not have been tried; give "
+            "trials more time (trial_timeout), or leave it out."
+        )
 
 
 # ---------------------------------------------------------------- sentences

@@ -42,7 +42,7 @@ from shiftune.risk._heterogeneity import (
     without_source,
 )
 from shiftune.risk._result import RiskEstimate
-from shiftune.search._families import notes_on_unused
+from shiftune.search._families import unused
 from shiftune.search._result import SearchResult
 from shiftune.search._trial import finished_trials
 
@@ -117,6 +117,8 @@ def skill_check(result: SearchResult) -> Check:
     numbers = {
         "constant": without.value,
         "model": with_model.value,
+        "constant_low": without.interval()[0],
+        "constant_high": without.interval()[1],
         "gain": gain.value,
         "gain_low": low,
         "gain_high": high,
@@ -151,7 +153,7 @@ def skill_check(result: SearchResult) -> Check:
 
 # ---------------------------------------------------------------- uninformative intervals
 
-_WIDTH = "error can be estimated"
+_WIDTH = "interval width"
 # Metrics beside the loss, by how much they say to most readers.
 _TELLING = ("auc", "o_e", "rmse", "r2", "balanced_accuracy", "accuracy")
 _MOST_METRICS = 2
@@ -213,6 +215,8 @@ def beside_metrics(
         beside["balanced_accuracy"] = 1 / len(shares), _CHANCE
         brier = 1 - float(shares @ shares)
         beside["brier"] = brier / 2 if len(shares) == 2 else brier, CONSTANT
+        if len(shares) == 2:
+            beside["average_precision"] = float(shares[1]), _CHANCE
     elif constant is not None and result.loss.name == "squared":
         beside["rmse"] = constant**0.5, CONSTANT
     return beside
@@ -246,9 +250,9 @@ def loss_says_something(result: SearchResult, risk: Any, constant: float | None)
 def width_check(result: SearchResult, skill: Check) -> Check:
     """Check whether the intervals of the figures that readers see first are informative.
 
-    A problem: that of the loss does not, or none beside it, and the model is not surely better than
-    a constant, so that little is known about it. A caution: one does not, or that of the loss has
-    no width.
+    A problem: none is; or that of the loss is not, or none beside it, and the model is not surely
+    better than a constant, so that little is known about it. A caution: one is not, or that of the
+    loss has no width.
     """
     risk, name = result.risk, loss_in_words(result.loss.name)
     constant = skill.figures.get("constant")
@@ -261,11 +265,11 @@ def width_check(result: SearchResult, skill: Check) -> Check:
         for name in shown
         if name in nothing
     }
-    none_left = 0 < len(shown) == len(wide)
-    if not loss_says_something(result, risk, constant):
+    of_loss, of_others = loss_says_something(result, risk, constant), len(wide) < len(shown)
+    if not of_loss:
         wide[name] = low, high
-        none_left = True
-    level = Level.PROBLEM if none_left and skill.level is not Level.OK else Level.CAUTION
+    unskilled = skill.level is not Level.OK and not (of_loss and (of_others or not shown))
+    level = Level.PROBLEM if unskilled or not (of_loss or of_others) else Level.CAUTION
     advice = (
         "Add sites: the width is mostly that of the differences between few sites. Or label some "
         "target rows, which show the site itself."
@@ -279,11 +283,11 @@ def width_check(result: SearchResult, skill: Check) -> Check:
         return Check(_WIDTH, level, finding, advice, numbers, "the interval has no width")
     intervals = (f"{name} {interval_in_words(*ends)}" for name, ends in wide.items())
     finding = (
-        f"uninformative 95 % intervals: {listed(intervals, quoted=False)}. They contain good "
+        f"Uninformative 95 % intervals: {listed(intervals, quoted=False)}. They contain good "
         "models and such as are far worse than a constant or chance."
     )
     headline = f"{listed(wide, quoted=False)} {NOT_ESTIMABLE}"
-    if level is Level.PROBLEM:
+    if unskilled:
         headline += ", and the model may be no better than a constant"
     return Check(_WIDTH, level, finding, advice, numbers, headline)
 
@@ -385,7 +389,7 @@ def _among_sources(risk: RiskEstimate) -> Check:
         Level.PROBLEM if test.i_squared >= _HIGH else Level.CAUTION,
         f"{finding} The interval of the risk does not include these differences.",
         "Use risk='adjusted', whose interval does. Either similar cases have different outcomes "
-        f"at different sites, or {otherwise}; search.plot_sources() shows which sources disagree.",
+        f"at different sites, or {otherwise}. search.plot_sources() shows which sources disagree.",
         numbers,
         "the sources disagree about the risk",
     )
@@ -540,18 +544,18 @@ def trials_check(result: SearchResult) -> Check:
     trials, asked = finished_trials(result.study), result.settings.n_trials
     numbers = {"asked": float(asked), "finished": float(len(trials))}
     numbers["evaluated"] = float(len(result.risks))
-    notes = list(notes_on_unused(result.families, trials))
-    headline = "models or trials were not used" if notes else ""
+    notes = list(unused(result.families, trials))
     whole = isinstance(result.settings.sampler, GridSampler | BruteForceSampler)
     if len(trials) < _FINISHED * asked and not whole:
-        headline = f"only {len(trials)} of {count(asked, 'trial')} finished"
-        notes.insert(0, headline)
+        advice = "run more trials: better parameters, or a better model, may not have been tried"
+        notes.insert(0, (f"only {len(trials)} of {count(asked, 'trial')} finished", advice))
     if not notes:
         finding = f"{count(len(result.risks), 'trial')} evaluated, of {asked} asked for."
         return Check(_TRIALS, Level.OK, finding, NOTHING_TO_DO, numbers)
-    text = "; ".join(notes)
-    advice = "Run more trials: better parameters, or a better model, may not have been tried."
-    return Check(_TRIALS, Level.CAUTION, f"{text[0].upper()}{text[1:]}.", advice, numbers, headline)
+    texts = ("; ".join(dict.fromkeys(each)) for each in zip(*notes, strict=True))
+    finding, advice = (f"{text[0].upper()}{text[1:]}." for text in texts)
+    headline = "; ".join(what.partition(" (")[0] for what, _ in notes)
+    return Check(_TRIALS, Level.CAUTION, finding, advice, numbers, headline)
 
 
 def tail_share(losses: list[NDArray[np.float64]]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -131,25 +132,17 @@ def charts(result: SearchResult) -> list[Chart]:
             figures.history(result.trials, chosen=result.chosen),
         ),
     ]
-    try:
+    with suppress(SettingsError):  # no probabilities of two classes
         new_site = check_two_classes(result.new_site)
-    except SettingsError:
-        pass  # no probabilities of two classes
-    else:
-        sites = new_site.predictions.names[: figures.MOST_CURVES]
-        curves = {name: calibration_curve(new_site, name) for name in sites}
-        shown += [
-            Chart(
-                "calibration",
-                f"Observed shares at {result.target} by predicted probability, with an interval.",
-                figures.calibration(calibration_curve(new_site), curves),
-            ),
-            Chart(
-                "decision",
-                f"Net benefit at {result.target} by threshold, with an interval.",
-                figures.decision(decision_curve(new_site)),
-            ),
-        ]
+        if (curve := calibration_curve(new_site))["observed"].notna().any():
+            sites = new_site.predictions.names[: figures.MOST_CURVES]
+            curves = {name: calibration_curve(new_site, name) for name in sites}
+            words = (
+                f"Observed shares at {result.target} by predicted probability, with an interval."
+            )
+            shown.append(Chart("calibration", words, figures.calibration(curve, curves)))
+            words = f"Net benefit at {result.target} by threshold, with an interval."
+            shown.append(Chart("decision", words, figures.decision(decision_curve(new_site))))
     if (table := result.column_importance) is not None:
         words = f"Importance of the columns at {result.target}, with intervals."
         shown.append(Chart("importance", words, figures.importance(table)))

@@ -168,7 +168,7 @@ def notebook(result: SearchResult) -> str:
 
 def _in_markdown(value: Any) -> str:
     """Write a value so that Markdown shows it as it is, in one line."""
-    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", " ".join(str(value).split()))
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", re.sub(r"\s+", " ", str(value)))
 
 
 # ---------------------------------------------------------------- files

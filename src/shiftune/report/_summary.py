@@ -23,6 +23,7 @@ from shiftune._names import Level
 from shiftune._provenance import RESULT_FORMAT, made_with, versions_in_words
 from shiftune._wording import (
     MOST_STEPS,
+    NOT_ESTIMABLE,
     loss_in_words,
     metric_in_words,
     number,
@@ -105,8 +106,8 @@ def summary(
         ],
         "figures": shown,
         "picture": _picture(result, shown),
-        "comparisons": _comparisons(result, loss, constant),
-        "next_steps": _next_steps(result, checks, worth),
+        "comparisons": _comparisons(result, constant),
+        "next_steps": _next_steps(result, checks, estimable=loss["estimable"]),
         "risk": risk_record(result.risk),
         "sites": _sites(result),
         "adjusted": result.overlap.used,
@@ -170,7 +171,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 # Settings in Python, as the command line has them.
 _IN_COMMANDS = (
     (re.compile(r"\b(risk|ratio)='(\w+)'"), r"--\1 \2"),
-    (re.compile(r"search\.plot_sources\(\) shows"), "the report shows"),
+    (re.compile(r"search\.plot_sources\(\) shows"), "The report shows"),
+    (re.compile(r"\(trial_timeout\)"), "(--trial-timeout)"),
     (re.compile(r"search\.update\b"), "shiftune update"),
     (re.compile(r"problem\.diagnose\(\) or the command "), ""),
     (re.compile(r"\bbest_params_"), "the parameters"),
@@ -283,7 +285,7 @@ def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict
             rows.append({"kind": kind, "name": title, "values": there, "says": words})
     rows[0] |= {"low": low, "high": high}
     every = [value for row in rows for value in row["values"]]
-    wide = min(every) > 0 and max(every) > _WIDE * min(every)
+    wide = shown["better"] != "higher" and min(every) > 0 and max(every) > _WIDE * min(every)
     return {
         "title": shown["title"],
         "better": shown["better"] + ("" if "to" in shown["better"] else " is better"),
@@ -292,9 +294,7 @@ def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict
     }
 
 
-def _comparisons(
-    result: SearchResult, loss: Mapping[str, Any], constant: Mapping[str, float]
-) -> list[dict[str, Any]]:
+def _comparisons(result: SearchResult, constant: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return what other choices would give, the final model first.
 
     All are without the effect of the target's labels, and their gaps are to it.
@@ -304,15 +304,11 @@ def _comparisons(
         name += f" without {result.target}'s labels"
     rows = [{"name": name, **_compared(result, risk, constant.get("constant")), "gap": None}]
     if constant:
-        gap = {"value": constant["gain"], "low": constant["gain_low"]}
-        rows.append(
-            {
-                "name": CONSTANT,
-                "value": constant["constant"],
-                "estimable": loss["estimable"],
-                "gap": gap | {"high": constant["gain_high"]},
-            }
+        ends = ("value", ""), ("low", "_low"), ("high", "_high")
+        of_it, gap = (
+            {end: constant[of + each] for end, each in ends} for of in ("constant", "gain")
         )
+        rows.append({"name": CONSTANT, **of_it, "gap": gap})
     if (default := result.default.risk) is not None:
         compared = _compared(result, default, constant.get("constant"))
         gap = estimate_record(paired_difference(default, result.choice.risk))
@@ -327,20 +323,22 @@ def _compared(result: SearchResult, risk: RiskEstimate, constant: float | None) 
 
 
 def _next_steps(
-    result: SearchResult, checks: Sequence[Check], worth: pd.DataFrame | None
+    result: SearchResult, checks: Sequence[Check], *, estimable: bool
 ) -> list[dict[str, str]]:
     serious = sorted(
         (check for check in checks if check.level is not Level.OK and check.advice),
         key=lambda check: check.level is not Level.PROBLEM,
     )
     steps = [{"about": check.name, "advice": check.advice} for check in serious]
-    if worth is None:
+    if (worth := result.worth_of_labels) is None:
         return steps[:MOST_STEPS]
     few = worth.iloc[[0, min(2, len(worth) - 1)]]  # about 30 labels
     # Programs and the screen offer to draw rows only where labels help.
-    about = "labels" if _lower_by_labels(few) else "worth of labels"
-    labels = {"about": about, "advice": _worth_in_words(few, result.target)}
-    return [*steps[: MOST_STEPS - 1], labels]
+    about = "labels" if _lower_by_labels(few) or not estimable else "worth of labels"
+    advice = f"Label rows of {result.target}: how much that lowers the loss {NOT_ESTIMABLE}."
+    if estimable:
+        advice = _worth_in_words(few, result.target)
+    return [*steps[: MOST_STEPS - 1], {"about": about, "advice": advice}]
 
 
 def rollout(result: SearchResult, targets: pd.DataFrame, sources: pd.DataFrame) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -417,37 +417,31 @@ class FamilyWeights:
         return dict(shares)
 
 
-def notes_on_unused(families: Families, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
-    """Note every family of whose finished trials half or all failed, and those without any."""
+def unused(families: Families, trials: Sequence[FrozenTrial]) -> Iterator[tuple[str, str]]:
+    """Yield families of whose finished trials half or all failed, or without any; and remedies."""
     by_model = {
         name: [t for t in trials if t.user_attrs.get(MODEL, "") == name] for name in families
     }
-    notes = []
     for name, tried in by_model.items():
         failed = [t for t in tried if FAILURE in t.user_attrs]
         if tried and len(failed) == len(tried):
             how = "its only trial" if len(tried) == 1 else f"all its {len(tried)} trials"
             first = "" if len(tried) == 1 else "the first: "
-            notes.append(
-                f"the model {name!r} is not used: {how} failed ({first}"
-                f"{failed[0].user_attrs[FAILURE]}); {_remedy(failed)}, or leave it out"
-            )
+            reason = failed[0].user_attrs[FAILURE]
+            words = f"the model {name!r} is not used: {how} failed ({first}{reason})"
+            yield words, f"{_remedy(failed)}, or leave it out"
             continue
         reasons = [t.user_attrs[FAILURE] for t in failed]
         reasons = [reason for reason in reasons if not reason.startswith(REJECTED)]
         if reasons and len(reasons) >= len(tried) / 2:
             of = f" of the model {name!r}" if len(families) > 1 else ""
-            notes.append(
-                f"{len(reasons)} of {count(len(tried), 'trial')}{of} failed (the first: "
-                f"{reasons[0]}); {_remedy(failed)}"
-            )
+            words = f"{len(reasons)} of {count(len(tried), 'trial')}{of} failed"
+            yield f"{words} (the first: {reasons[0]})", _remedy(failed)
     if untried := [name for name, tried in by_model.items() if not tried]:
         models = "model" if len(untried) == 1 else "models"
-        notes.append(
-            f"the {models} {listed(untried)} had no trial: {count(len(trials), 'trial')} for "
-            f"{len(families)} models; allow more trials or more time, or name fewer models"
-        )
-    return tuple(notes)
+        trials_for = f"{count(len(trials), 'trial')} for {len(families)} models"
+        words = f"the {models} {listed(untried)} had no trial: {trials_for}"
+        yield words, "allow more trials or more time, or name fewer models"
 
 
 def _remedy(failed: Sequence[FrozenTrial]) -> str:

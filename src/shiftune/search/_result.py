@@ -39,7 +39,7 @@ from shiftune.ratio import DensityRatio, column_shifts, overlap
 from shiftune.ratio._overlap import weights_to_look_at
 from shiftune.risk import RegressionAdjusted
 from shiftune.risk._result import RiskEstimate
-from shiftune.search._families import Families, Family, family_of, is_model, notes_on_unused
+from shiftune.search._families import Families, Family, family_of, is_model, unused
 from shiftune.search._importance import fold_models, importance
 from shiftune.search._settings import Settings
 from shiftune.search._storage import PredictionStore
@@ -583,7 +583,7 @@ class SearchResult(ResultMethods):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes on unused families, an interval without width."""
-        notes = [*notes_on_unused(self.families, finished_trials(self.study))]
+        notes = ["; ".join(each) for each in unused(self.families, finished_trials(self.study))]
         risk = self.risk
         low, high = risk.interval()
         if high <= low:  # it does not mean that the risk is known
