@@ -14,6 +14,7 @@ from faults.started import HANG_SECONDS, MARK
 if TYPE_CHECKING:
     from faults.cases import Record
 
+ROOT = Path(__file__).parents[1]
 # Its processes get the class of the model from the notebook.
 CELL = """
 import os, warnings
@@ -29,6 +30,7 @@ def run(record: Record, folder: Path, kind: str, moment: float) -> None:
     from jupyter_client.manager import KernelManager
 
     env = {**os.environ, MARK: str(folder), "TMPDIR": str(folder / "tmp")}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])])
     manager = KernelManager()
     manager.start_kernel(env=env, cwd=str(folder))
     try:

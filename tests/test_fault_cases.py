@@ -47,6 +47,14 @@ def test_faults_do_no_harm(cases, name, number):
     assert is_good(record), record
 
 
+def test_a_kernel_that_is_interrupted_does_no_harm(cases):
+    """It begins in a folder of its own, and finds the model of the notebook nevertheless."""
+    pytest.importorskip("jupyter_client")
+    pytest.importorskip("ipykernel")
+    record = cases.notebook(random.Random(0), 0)
+    assert is_good(record), record
+
+
 def test_a_driver_that_fails_when_it_is_stopped_did_harm(cases, monkeypatch):
     """The process of the driver is forked from this one."""
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import shiftune.report
 from shiftune.cli import app
+from shiftune.cli._folder import safe_text
 
 COMMAND = "tune visits.csv --site ward --target A --label cost --model ridge --trials 3 --out run"
 
@@ -170,6 +171,11 @@ def test_folders_with_data_are_private(result, tmp_path):
 # ---------------------------------------------------------------- text that is more than text
 
 FORMULA, NOISY = "=cmd|' /C calc'!A0", "C\x1b[31m\x07"
+
+
+@pytest.mark.parametrize("sign", list("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"))
+def test_signs_that_begin_a_formula(sign):
+    assert safe_text(f"{sign}SUM(A1)") == f"'{sign}SUM(A1)"
 
 
 @pytest.fixture

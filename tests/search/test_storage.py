@@ -67,6 +67,7 @@ URLS = [
     "postgresql+psycopg://:s3/cr@server/trials",
     "postgresql+psycopg://server/trials?user=me&password=s3/cr@et",
     "postgresql+psycopg://me:s3/cr@server/trials?sslmode=require&sslpassword=s3/cr%40et",
+    "postgresql+psycopg://me:s3/cr",
     "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BUID%3Dme%3BPWD%3Ds3/cr",
 ]
 

@@ -85,6 +85,15 @@ def test_what_a_compressed_file_unpacks_to_is_bounded(table, tmp_path, monkeypat
     assert len(read_file(path)) == N + 1
 
 
+def test_an_archive_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    """pandas would unpack it whole before the first byte is seen."""
+    monkeypatch.setattr(_files, "_UNPACKED", 2**20)
+    zipped(tmp_path / "a.csv.zip", b"x" * 2**22)
+    monkeypatch.setattr(_files, "get_handle", None)
+    with pytest.raises(ProblemError, match="unpacks to more than 100 times its size"):
+        read_file(tmp_path / "a.csv.zip")
+
+
 @pytest.mark.parametrize("name", ["a.xlsx", "a.parquet", "a.feather"])
 def test_other_compressed_files_are_bounded(tmp_path, monkeypatch, name):
     monkeypatch.setattr(_files, "_UNPACKED", 2**20)

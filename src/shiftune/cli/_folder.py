@@ -364,7 +364,7 @@ def free_name(name: str, taken: Collection[str] | pd.Index) -> str:
 
 
 # A lone sign is shown as it is. The last four are wide forms of the first, for East Asian Excel.
-FORMULA = re.compile(r"[=+\-@\t\r\uff1d\uff0b\uff0d\uff20].", re.DOTALL)
+FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20].", re.DOTALL)
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?\s*%?\Z", re.IGNORECASE)
 
 

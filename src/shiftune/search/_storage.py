@@ -190,7 +190,7 @@ def _quiet_optuna() -> Iterator[None]:
 # Before the host, as SQLAlchemy reads it, and among the options; the text is the last group.
 _PASSWORDS = (
     re.compile(r"([?&;][^=&]*(?:pass|pwd|secret|token|odbc_connect)[^=&]*=)([^&]*)", re.IGNORECASE),
-    re.compile(r"(://[^:/@]*:)(.*)(?=@)", re.DOTALL),
+    re.compile(r"(://[^:/@]*:)(.*(?=@)|(?!\d*([/?]|$)).*)", re.DOTALL),  # or the host is forgotten
 )
 
 

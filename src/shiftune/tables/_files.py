@@ -340,6 +340,9 @@ class TableFile:
         _check_file(path)
         self.path = path
         self._kind = "parquet" if path.is_dir() else _KINDS.get(path.suffix.lower(), "csv")
+        if self._kind in ("csv", "excel") and zipfile.is_zipfile(path):  # pandas unpacks it whole
+            with self._explained(), zipfile.ZipFile(path) as archive:
+                _check_unpacked(path, sum(file.file_size for file in archive.infolist()))
 
     @cached_property
     def form(self) -> CsvForm:
@@ -568,9 +571,6 @@ def _read_json_lines(path: Path, **options: Any) -> Any:
 
 
 def _read_excel(path: Path) -> pd.DataFrame:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as parts:
-            _check_unpacked(path, sum(part.file_size for part in parts.infolist()))
     table = pd.read_excel(path, dtype=object)  # 007 stays text
     names = ["" if str(name).startswith("Unnamed: ") else str(name) for name in table]
     first = table.head(_ROWS_LOOKED_AT).astype(object)
