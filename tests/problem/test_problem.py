@@ -447,7 +447,7 @@ class TestKindsOfColumns:
         df = hospitals.assign(patient=[f"p{i}" for i in range(len(hospitals))])
         with pytest.warns(DataWarning, match="'patient': left out: a different value in almost"):
             problem = read(df)
-        assert problem.identifiers == ["patient"]
+        assert problem.columns.identifiers == ["patient"]
         assert any("'patient': left out" in note for note in problem.notes)
         assert "patient" not in problem.target.X
         with pytest.warns(DataWarning, match="'patient': .*have categories that no source"):

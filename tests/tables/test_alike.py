@@ -105,7 +105,7 @@ ROLES = {"site": "region", "label": "y", "target": "C"}
 def test_row_numbers_with_gaps(survey, tmp_path):
     """They would turn the diagnosis round: no site overlaps with another."""
     problem = through_python(survey, **ROLES)
-    assert problem.identifiers == ["respondent"]
+    assert problem.columns.identifiers == ["respondent"]
     assert list(problem.columns) == ["age", "pay"]  # pay differs in almost every row, and helps
     assert (problem.diagnose()["mean_weight"] > 0.5).all()
     kept = through_python(survey, keep=["respondent"], **ROLES)

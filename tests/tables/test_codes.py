@@ -65,7 +65,7 @@ def test_numbers_of_patients_are_no_features(table, understood, csv):
 @pytest.mark.parametrize("zeros", [False, True])
 def test_patients_of_several_rows(table, understood, name, zeros):
     table[name] = [f"{i // 4 + 1:04}" if zeros else i // 4 * 7 for i in range(N)]
-    assert understood(table).identifiers == [name]
+    assert understood(table).columns.identifiers == [name]
 
 
 @pytest.mark.parametrize("name", ["pid", "MRN", "mrn"])

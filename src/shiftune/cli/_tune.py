@@ -321,7 +321,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
         "final": settings.final,
     }
     identifiers = pd.DataFrame(index=range(len(problem.target)))
-    if names := [*[options.files.site_column] * several, *problem.identifiers]:
+    if names := [*[options.files.site_column] * several, *problem.columns.identifiers]:
         identifiers = options.files.as_written(names, problem.target.rows)
     return TuneJob(replace(options, **settled), problem, identifiers, search)
 

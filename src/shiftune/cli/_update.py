@@ -135,7 +135,7 @@ def _plan(
         np.concatenate([random.choice(rows, counts[s], replace=False) for s, rows in left.items()])
     )
     several = [job.options.files.site_column] * (len(left) > 1)
-    names = [*several, *problem.identifiers]
+    names = [*several, *problem.columns.identifiers]
     plan = job.options.files.as_written([*names, *problem.columns], drawn)
     plan.insert(len(names), _row_column(job), drawn)
     return plan.assign(**{job.options.label: ""})
@@ -421,12 +421,12 @@ def _matched(
 ) -> tuple[list[str], list[Key], list[int]]:
     """Return the columns that identify rows, their values, and the positions of the rows."""
     row = _row_column(job)
-    identifiers = [name for name in job.problem.identifiers if name in table]
+    identifiers = [name for name in job.problem.columns.identifiers if name in table]
     numbered = [row] if row in table else []
     if not identifiers and not numbered:
         raise DataError(
             f"{path} does not identify its rows: it has no column "
-            f"{' or '.join(map(repr, [*job.problem.identifiers, row]))}; add {row!r}, the number "
+            f"{' or '.join(map(repr, [*job.problem.columns.identifiers, row]))}; add {row!r}, the number "
             f"of the row in {job.options.files.of_target}, counted from 0"
         )
     of_target = job.identifiers.assign(**{row: job.problem.target.rows})

@@ -319,7 +319,7 @@ def learn(
     With `keep` the column is used in any case. `date_format` is tried first.
     """
     learned, values = typed(column, rows, date_format)
-    is_text = isinstance(values.dtype, pd.CategoricalDtype) and _is_text(column)
+    is_text = isinstance(values.dtype, pd.CategoricalDtype) and types.is_string_dtype(column.dtype)
     if is_text:
         learned, values = _spelled_alike(learned, values, rows.labelled)
     learned = described(learned, values, rows)
@@ -349,7 +349,6 @@ def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[C
     if changed := [level for level in same if same[level] != level]:
         values = with_levels(values, lambda level: same.get(level, level))
         shown = [f"{level!r} is read as {same[level]!r}" for level in changed]
-        column = replace(column, distinct=len(values.cat.categories))
         column = column.remarked(listed(shown, 3, quoted=False))
     return column, values
 
@@ -373,6 +372,7 @@ def described(column: Column, values: pd.Series, rows: TableRows) -> Column:
     at_sites = np.bincount(rows.codes[missing], minlength=len(rows.sizes)) / rows.sizes
     learned = replace(
         column,
+        distinct=int(values.nunique()),
         missing=float(missing.mean()),
         missing_at_sites=(float(at_sites.min()), float(at_sites.max())),
     )
@@ -525,35 +525,31 @@ def typed(
         column = as_text(column)
     if types.is_timedelta64_dtype(column):
         days = pd.Series(days_in(column), column.index, name=name)
-        distinct = int(days.nunique())
-        return Column(name=name, kind="number", distinct=distinct, remark="durations in days"), days
+        return Column(name=name, kind="number", remark="durations in days"), days
     learned = Column(name=name, kind=kind_of(column))
-    if not _is_text(column):
-        return replace(learned, distinct=int(column.nunique())), column
+    if not types.is_string_dtype(column.dtype):
+        return learned, column
     if column.dtype == object and types.infer_dtype(column) not in ("string", "empty"):
-        text = stripped(as_text(column))
-        return replace(learned, distinct=int(column.nunique())), pd.Series(text, name=name)
+        return learned, pd.Series(stripped(as_text(column)), name=name)
     text = stripped(column)
     levels = with_levels(text, lambda level: None if level in MISSING_TEXTS else level)
-    learned = replace(learned, distinct=len(levels.cat.categories))
     if len(levels.cat.categories) and TRUTH.issuperset(levels.cat.categories):
         levels = with_levels(levels, str.capitalize)
-        truth = levels if levels.isna().any() else pd.Series(levels == "True", name=name)
-        return replace(learned, distinct=len(levels.cat.categories)), truth
+        return learned, levels if levels.isna().any() else pd.Series(levels == "True", name=name)
     present = with_levels(levels, lambda level: None if level in MISSING_CODES else level).dropna()
     if present.empty:
         return learned, levels
 
     read = _dates(learned, present, rows, date_format) or _numbers(learned, present, rows)
     if read is None:
-        return replace(learned, remark=_about_categories(learned, present, present)), levels
+        return replace(learned, remark=_about_categories(present, present)), levels
     converted, values = read
     kind, strange = converted.kind, present[values.isna()]
     # 007 is a code, not a number
     if kind == "number" and (
         _are_many(strange, present) or first_code(present.cat.categories.to_numpy())
     ):
-        return replace(learned, remark=_about_categories(learned, strange, present)), levels
+        return replace(learned, remark=_about_categories(strange, present)), levels
     remarks = [converted.remark]
     if n := int(text.count()) - len(present):
         codes = [level for level in text.cat.categories if level not in present.cat.categories]
@@ -563,7 +559,6 @@ def typed(
         remarks.append(unreadable(kind, len(strange), shown))
     converted = replace(
         converted,
-        distinct=int(values.nunique()),
         remark="; ".join(filter(None, remarks)) or "numbers written as text",
         missing_texts=tuple(map(str, strange.unique())),
     )
@@ -574,11 +569,6 @@ def unreadable(kind: ColumnKind, n: int, shown: str) -> str:
     """Say how many values are not numbers, or dates, and that they count as missing."""
     verbs = (f"is not a {kind}", "counts") if n == 1 else (f"are not {kind}s", "count")
     return f"{count(n, 'value')} {verbs[0]} ({shown}) and {verbs[1]} as missing"
-
-
-def _is_text(column: pd.Series) -> bool:
-    """Whether a column has objects or text, and is not categorical."""
-    return types.is_string_dtype(column.dtype)
 
 
 def flaw_of(column: pd.Series) -> str:
@@ -700,9 +690,9 @@ def _are_many(strange: pd.Series, texts: pd.Series) -> bool:
     return len(strange) > MOST_STRANGE * len(texts) or strange.nunique() > _MOST_STRANGE_TEXTS
 
 
-def _about_categories(column: Column, strange: pd.Series, values: pd.Series) -> str:
+def _about_categories(strange: pd.Series, values: pd.Series) -> str:
     """Say why texts are not read as numbers, and that many categories are told apart in part."""
-    share, texts, many = len(strange) / len(values), strange.unique(), column.distinct
+    share, texts, many = len(strange) / len(values), strange.unique(), values.nunique()
     rare = "; rare ones share one category" if many > _MANY_CATEGORIES else ""
     if 0 < share < 1 and strange.astype(str).str.endswith(("%", "‰")).all():
         return f"per cents beside shares ({texts[0]!r}): write all in one way. Read as categories"

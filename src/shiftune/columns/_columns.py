@@ -99,9 +99,7 @@ class Columns(Mapping[str, Column]):
         columns = {}
         for name in sites[target].columns:
             values = pd.concat([X[name] for X in sites.values()], ignore_index=True)
-            columns[str(name)] = Column(
-                name=name, kind=kind_of(values), distinct=int(values.nunique())
-            )
+            columns[str(name)] = Column(name=name, kind=kind_of(values))
         return cls(columns, as_given=True).of_target(sites, target)
 
     def of_target(self, sites: Mapping[str, pd.DataFrame], target: str) -> Self:
@@ -138,10 +136,8 @@ class Columns(Mapping[str, Column]):
     @property
     def uncompared(self) -> list[Any]:
         """Features that differ in any later rows: days and months of dates."""
-        later = [
-            (c.name, part) for c in self.values() for part in ("month", TREND) if part in c.parts
-        ]
-        return [f"{name}_{part}" for name, part in later]
+        later = ("month", TREND)
+        return [f"{c.name}_{part}" for c in self.values() for part in later if part in c.parts]
 
     @property
     def decisions(self) -> list[str]:

@@ -7,7 +7,7 @@ that were drawn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,7 +111,11 @@ def _sites_and_labels(
     for name in needed:
         check_choice(name, names, "column", DataError)
     sites, labelled = [], []
-    for part in _parts(data, [*map(str, needed)]):
+    if isinstance(data, pd.DataFrame):
+        parts: Iterable[pd.DataFrame] = [data]
+    else:
+        parts = (part for _, part in data.parts([*map(str, needed)]))
+    for part in parts:
         check_types(part, settings.roles)
         where = part[settings.site]
         if not settings.as_given:
@@ -120,13 +124,6 @@ def _sites_and_labels(
         sites.append(pd.Categorical.from_codes(codes, pd.Index(seen, dtype=object)))
         labelled.append(part[needed[-1]].notna() | (settings.label is None))
     return types.union_categoricals(sites), np.concatenate(labelled)
-
-
-def _parts(data: SiteFiles | pd.DataFrame, names: list[str]) -> Iterator[pd.DataFrame]:
-    if isinstance(data, pd.DataFrame):
-        yield data
-    else:
-        yield from (part for _, part in data.parts(names))
 
 
 def _draw(

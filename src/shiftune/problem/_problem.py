@@ -525,11 +525,6 @@ class ShiftProblem:
         return (*self.sources, *([] if self.labelled_target is None else [self.labelled_target]))
 
     @property
-    def identifiers(self) -> list[str]:
-        """Names of the columns that identify rows or cases."""
-        return self.columns.identifiers
-
-    @property
     def target_labelled(self) -> NDArray[np.bool_]:
         """Which rows of the target have a label that is used, shape (n_T,)."""
         few = self.labelled_target
@@ -567,26 +562,24 @@ class ShiftProblem:
         self,
         shares: tuple[float, float, float] = PAPER_SHARES,
         *,
-        stratify: bool | None = None,
         random_state: int = 0,
     ) -> Split:
         """Split every source into rows for the density ratio, for training, for validation.
+
+        Classes are spread evenly over the parts; one with only a row or two goes to training, since
+        a model cannot predict what it never saw.
 
         Parameters
         ----------
         shares : three numbers >= 0 that add up to 1
             Default: the paper's .21 / .49 / .30. A share of 0 leaves that part empty, as for
             the naive estimate, which needs no density ratio: ``(0, .7, .3)``.
-        stratify : bool, optional
-            Spread the classes evenly over the parts; default: for classification. A class with
-            only a row or two goes to training, since a model cannot predict what it never saw.
         random_state : int
             The same seed gives the same split, whatever the order of the sites.
         """
         if not isinstance(random_state, int | np.integer) or random_state < 0:
             raise SettingsError(f"random_state must be a whole number >= 0, got {random_state!r}")
-        if stratify is None:
-            stratify = self.task == "classification"
+        stratify = self.task == "classification"
         return split_sites(self.sources, self.labelled_target, shares, stratify, random_state)
 
     def fingerprint(self) -> str:

@@ -571,10 +571,11 @@ def _read_columns(
         if name in never:
             try:
                 column, values = typed(df[name])
+                column = replace(column, distinct=int(values.nunique()))
             except DataError:  # what is left out may hold anything
                 column, values = Column(name=name, kind="category"), df[name]
-            column = replace(column, missing=float(values.isna().mean()))
             identifier = name in (*settings.ids, settings.subject)
+            column = replace(column, missing=float(values.isna().mean()))
             columns.append(column.left_out(never[name], identifier=identifier))
             continue
         if wanted is not None and name not in wanted:
