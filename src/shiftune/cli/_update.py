@@ -426,8 +426,8 @@ def _matched(
     if not identifiers and not numbered:
         raise DataError(
             f"{path} does not identify its rows: it has no column "
-            f"{' or '.join(map(repr, [*job.problem.columns.identifiers, row]))}; add {row!r}, the number "
-            f"of the row in {job.options.files.of_target}, counted from 0"
+            f"{' or '.join(map(repr, [*job.problem.columns.identifiers, row]))}; add {row!r}, the "
+            f"number of the row in {job.options.files.of_target}, counted from 0"
         )
     of_target = job.identifiers.assign(**{row: job.problem.target.rows})
     for names in (identifiers or numbered, [*identifiers, *numbered]):
