@@ -35,6 +35,13 @@ def mixed(rng) -> pd.DataFrame:
     )
 
 
+def test_a_name_may_be_missing():
+    """Among names that are numbers pandas would take None for NaN, and find no such column."""
+    X = pd.DataFrame([["u", 1.5, 2.5]])
+    X.columns = pd.Index([True, 0.5, None], dtype=object)
+    assert number_columns(X, kinds_of(X)).tolist() == [[1.5, 2.5]]
+
+
 def test_numbers_keep_their_order(mixed):
     found = number_columns(mixed, kinds_of(mixed))
     days = (mixed["seen"] - pd.Timestamp("1970-01-01")).dt.days

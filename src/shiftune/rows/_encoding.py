@@ -50,7 +50,8 @@ def number_columns(X: Features, kinds: Mapping[Any, ColumnKind]) -> NDArray[np.f
     """Return the columns of numbers and dates (as days), shape (n, p), in the order of `kinds`."""
     if not isinstance(X, pd.DataFrame):
         return X
-    columns = X.reindex(columns=[name for name, kind in kinds.items() if kind != "category"])
+    names = [name for name, kind in kinds.items() if kind != "category"]
+    columns = X.reindex(columns=pd.Index(names, dtype=object))  # None beside numbers would be NaN
     plain = plain_numbers(columns)
     for name in [name for name in columns if name not in plain]:
         if kinds[name] == "date":

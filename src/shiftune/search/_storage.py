@@ -210,10 +210,9 @@ class StorageUrl(str):
         return repr(text)
 
     def without_passwords(self, text: str) -> str:
-        """Return a text without these passwords, as they are written here or decoded."""
+        """Return a text without these passwords, as they are written here, decoded or in ODBC."""
         hidden = {match[2] for pattern in _PASSWORDS for match in pattern.finditer(self)}
         hidden |= set(map(unquote_plus, hidden))
-        # ODBC
         hidden |= {part.partition("=")[2] for secret in hidden for part in secret.split(";")}
         for secret in sorted(hidden - {""}, key=len, reverse=True):
             text = text.replace(secret, "***")
