@@ -24,7 +24,7 @@ if __name__ == "__main__":
     problem = ShiftProblem.from_frame(df, site="hospital", label="cost", target="A")
     search = ShiftSearch("linear", n_trials=8).fit(problem)
     print(search.risk_)
-    print(search.label_worth())  # before anybody has been paid for labelling
+    print(search.label_worth())  # before anyone is paid for labelling
 
     # Somebody looks up the costs of 10 visits to A, which update the predictor.
     rows = df[df["hospital"] == "A"][["age", "days"]]

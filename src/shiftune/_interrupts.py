@@ -145,7 +145,7 @@ def run(load: Callable[[], Callable[[], object]]) -> None:
 def keeps_results(yes: bool) -> None:
     """Choose the message after Ctrl-C: whether the same command can continue."""
     global _message
-    _message = "stopped; run the same command again to continue" if yes else "stopped"
+    _message = "stopped; rerun the command to continue" if yes else "stopped"
 
 
 def print_stopped() -> None:

@@ -99,7 +99,7 @@ def test_columns_in_any_order(predicted, expected):
     shuffled = new_rows()[["seen", "sex", "case", "age"]].assign(ward="X", weight=3)
     found, notes = predicted(shuffled)
     pd.testing.assert_frame_equal(found, expected)
-    assert notes == "note 1 column is not used, which training did not have: 'weight'"
+    assert notes == "note 1 column is ignored, being unknown from training: 'weight'"
 
 
 def test_missing_columns(predicted):
@@ -123,7 +123,7 @@ def test_no_rows(predicted):
     [
         (
             lambda df: df.assign(seen=pd.to_datetime(df["seen"], dayfirst=True)),
-            "'seen': 40 dates are written year-month-day, in training day.month.year",
+            "'seen': 40 dates are written year-month-day (in training day.month.year)",
         ),
         (
             lambda df: df.assign(age=df["age"].astype(str).str.replace(".", ",")),
@@ -153,7 +153,7 @@ def test_semicolons_and_decimal_commas_need_no_note(predicted, expected):
         ("seen", ["05/06/2024"] * 40, "40 values are not dates"),  # of June or of May?
         ("age", ["3,5", "3.5"] * 20, "20 values are not numbers ('3,5')"),
         ("age", ["old"] * 40, "40 values are not numbers ('old')"),
-        ("age", [""] * 40, "100 % of the values are missing, in training 0 %"),
+        ("age", [""] * 40, "100 % of the values are missing (in training 0 %)"),
         ("age", [170.0] * 40, "40 values (100 %) are above the largest in training"),
         ("sex", ["x", *["f", "m"] * 19, "f"], "1 value (2 %) is of categories that training did"),
     ],
@@ -170,7 +170,7 @@ def test_what_is_not_is_reported(predicted, column, values, note):
 
 def test_drift(predicted):
     _, notes = predicted(new_rows().assign(age=new_rows()["age"] + 15))
-    assert "is that of other rows than these" in notes
+    assert "may not hold for them" in notes
     assert "'age' (0." in notes
     assert "'sex' (" not in notes
     _, notes = predicted(new_rows()[:1])  # one row shows no drift

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from shiftune.cli._screen import _predicts, show_answer, show_updates
+from shiftune.cli._screen import _predicts, show_result, show_updates
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def best():
 
 def test_twelve_lines(best):
     console = Console(width=100, record=True, quiet=False)
-    show_answer(console, best, Path("nowhere"))
+    show_result(console, best, Path("nowhere"))
     lines = [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
     assert lines[0] == "ill at A"
     assert " ".join(lines[1].split()) == "Verdict do not use: No better."
@@ -82,7 +82,7 @@ def test_twelve_lines(best):
 def test_the_picture(best):
     """An axis from 0.54 to 0.70, in 62 columns."""
     console = Console(width=100, record=True, file=StringIO())
-    show_answer(console, best, Path("nowhere"))
+    show_result(console, best, Path("nowhere"))
     rows = console.export_text().splitlines()
     (first,) = (k for k, row in enumerate(rows) if row.startswith("log loss  ") and "lower" in row)
     start = rows[first].index("lower is better")
@@ -105,13 +105,13 @@ def test_the_picture(best):
 def test_the_picture_where_nothing_is_known_of_the_target(best):
     best["picture"]["rows"][0] |= {"values": [], "low": None, "high": None, "says": "unknown"}
     console = Console(width=60, record=True, file=StringIO())
-    show_answer(console, best, Path("nowhere"))
+    show_result(console, best, Path("nowhere"))
     assert re.search(r"\nexpected at A +unknown", console.export_text())
 
 
 def test_printed_commands_can_be_typed_in_a_shell(best):
     console = Console(width=300, record=True, file=StringIO())
-    show_answer(console, best, Path("run 2"))
+    show_result(console, best, Path("run 2"))
     show_updates(console, Path("run 2"), {}, (), several=False)
     show_updates(console, Path("run 2"), {}, (), several=True)
     text = console.export_text()
@@ -122,7 +122,7 @@ def test_printed_commands_can_be_typed_in_a_shell(best):
 def test_no_draw_of_labels_that_change_nothing(best):
     best["next_steps"][-1]["about"] = "worth of labels"
     console = Console(width=100, record=True, file=StringIO())
-    show_answer(console, best, Path("nowhere"))
+    show_result(console, best, Path("nowhere"))
     assert "label-plan" not in console.export_text()
 
 

@@ -19,7 +19,7 @@ ASKED = ["--site", "ward", "--target", "A", "--label", "cost", "--model", "ridge
 FILES = ("best.json", "model.skops", "predictions.csv", "report.html", "trials.csv")
 # A limit so long that it only decides where trials run: in processes of their own.
 PROCESSES = ["--trial-timeout", 1e6]
-GO_ON = "run the same command again to continue"
+GO_ON = "rerun the command to continue"
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals to a group")
 

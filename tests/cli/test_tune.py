@@ -298,7 +298,7 @@ def test_ctrl_c_before_the_first_result(visits, folder, tune, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr("shiftune.search._loop.run_piece", stop)
-        assert "run the same command again" in tune("visits.csv", "--out", "run", code=130).output
+        assert "rerun the command" in tune("visits.csv", "--out", "run", code=130).output
     assert not (folder / "run" / "best.json").exists()
     tune("visits.csv", "--out", "run")
     assert read(folder / "run" / "best.json")["trials"]["finished"] == 2

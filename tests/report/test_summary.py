@@ -28,7 +28,7 @@ from shiftune._names import Level
 from shiftune._wording import NOT_ESTIMABLE
 from shiftune.checks import Check, _of_result
 from shiftune.checks._of_result import says_something
-from shiftune.cli._screen import show_answer
+from shiftune.cli._screen import show_result
 from shiftune.metrics._new_site import MetricTables
 from shiftune.report import _summary
 from shiftune.report._charts import expected
@@ -382,7 +382,7 @@ def written(document):
         "nothing_to_do": "Nothing to do.",
     }
     console = Console(width=4000, record=True, file=StringIO())
-    show_answer(console, document | {"model_file": "model.skops"}, Path("nowhere"))
+    show_result(console, document | {"model_file": "model.skops"}, Path("nowhere"))
     return {
         "page": template("report.html.j2").render(document, **more),
         "card": template("model-card.md.j2", finalize=_in_markdown).render(document),

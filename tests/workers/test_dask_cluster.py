@@ -120,7 +120,7 @@ def test_a_cluster_that_is_started_again(cluster, workers, notes):
 def test_a_scheduler_that_is_gone(cluster, workers):
     cluster.client._timeout = 1  # for how long it looks for another one
     cluster.kill([cluster.scheduler])
-    with pytest.raises(NoWorkersError, match="run the same again"):
+    with pytest.raises(NoWorkersError, match="then rerun"):
         workers.result(2)
 
 

@@ -250,8 +250,8 @@ def overlap_check(
     `shifted` names columns, the one that shifts most first.
 
     A problem: no source overlaps enough, so the estimate fell back, or more than a quarter of the
-    target's rows are out of reach of all sources in an estimate with weights (for an adjusted one
-    "extrapolation" finds whether it matters). A caution: more than a tenth of them are, or the
+    target's rows are unlike any row of the sources in an estimate with weights (for an adjusted
+    one "extrapolation" finds whether it matters). A caution: more than a tenth of them are, or the
     weights cover less than 90 % of the target, or one source of several is left.
     """
     names = list(risk.source_names)
@@ -353,8 +353,8 @@ def prevalence_check(shift: LabelShift) -> Check:
         "trust": shift.trust,
     }
     about = (
-        f"By what they have in common with the sources' rows, {percent(shift.expected)} of the "
-        f"target's are {shift.label!r}"
+        f"{percent(shift.expected)} of the target's rows are expected to be {shift.label!r}, as "
+        "similar rows of the sources are"
     )
     if apart < _SMALL and shift.likely < _TWICE * shift.expected:
         finding = f"{about}; nothing contradicts it."

@@ -284,7 +284,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     intervals = (f"{name} {interval_in_words(*ends)}" for name, ends in wide.items())
     finding = (
         f"Uninformative 95 % intervals: {listed(intervals, quoted=False)}. They contain good "
-        "models and such as are far worse than a constant or chance."
+        "models and models far worse than a constant or chance."
     )
     headline = f"{listed(wide, quoted=False)} {NOT_ESTIMABLE}"
     if unskilled:
@@ -516,8 +516,7 @@ def enough_check(result: SearchResult) -> Check:
         numbers["tail"] = share = tail_share(data.losses(predictions, result.loss))
         if share > _HEAVY_TAIL:
             reasons.append(
-                f"a few large losses that decide: 1 % of the rows have {percent(share)} of the "
-                "variance"
+                f"losses dominated by a few rows: 1 % of them have {percent(share)} of the variance"
             )
     if not reasons:
         finding = f"{count(sources, 'source')}, no rare class, no giant site, no heavy tail."

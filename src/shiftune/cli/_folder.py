@@ -352,8 +352,8 @@ def with_identifiers(identifiers: pd.DataFrame, predictions: pd.DataFrame) -> pd
     free = {name: free_name(name, identifiers.columns) for name in map(str, predictions)}
     if ours := [other for name, other in free.items() if name != other]:
         note(
-            "identifiers have names of columns that shiftune writes to the predictions; these are "
-            f"called {listed(ours)} there"
+            "identifiers have the names of columns that shiftune writes to the predictions; its "
+            f"columns become {listed(ours)}"
         )
     return pd.concat([identifiers, predictions.rename(columns=free)], axis=1)
 

@@ -184,8 +184,8 @@ FILES = ("report.html", "model-card.md", "best.json", "predictions.csv", "trials
 OTHERS = ("settings.json", "settings.toml", "study.journal", "study.journal.predictions")
 
 
-def show_answer(console: Console, best: Mapping[str, Any], folder: Path) -> None:
-    """Show the answer: verdict, figures, what predicts, what to do next, the files."""
+def show_result(console: Console, best: Mapping[str, Any], folder: Path) -> None:
+    """Show the result: verdict, figures, what predicts, what to do next, the files."""
     verdict, target, labels = best["verdict"], best["target"], best["labels"]
     console.print()
     console.print(Text(best["title"], style="bold"))

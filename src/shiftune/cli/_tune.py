@@ -61,9 +61,9 @@ from shiftune.cli._options import (
     values_of,
 )
 from shiftune.cli._screen import (
-    show_answer,
     show_overlap,
     show_overlaps,
+    show_result,
     show_table,
     show_targets,
     show_updates,
@@ -177,7 +177,7 @@ def tune(options: TuneOptions) -> None:
         show_targets(console, best, folder.path)
         verdicts = [(t["site"], t["verdict"], t["reason"]) for t in best["targets"]]
     else:
-        show_answer(console, best, folder.path)
+        show_result(console, best, folder.path)
         verdicts = [(best["target"], best["verdict"]["trust"], best["verdict"]["reason"])]
     for site, trust, reason in verdicts:
         if trust == Trust.DO_NOT_USE:
@@ -310,7 +310,7 @@ def prepare_job(options: TuneOptions, storage: Path) -> TuneJob:
     if (several := len(problem.targets) > 1) and settings.one_target:
         raise SettingsError(
             f"{settings.one_target}; tune for one --target at a time, or with --risk adjusted, "
-            "which is for all of them"
+            "which serves all of them"
         )
     settled: dict[str, Any] = {
         "target": [target.name for target in problem.targets],

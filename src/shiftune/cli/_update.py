@@ -93,7 +93,7 @@ def draw_rows(path: Path, n: int, out: Path | None, seed: int, moved: Moved) -> 
         console.print(written)
         show_note(
             console,
-            f"labels cannot update this predictor: {obstacle}. Fill them in in the table, and run "
+            f"labels cannot update this predictor: {obstacle}. Fill them into the table, and run "
             "shiftune tune with --use-target-labels",
         )
         return
@@ -275,7 +275,7 @@ def _without_known(latest: dict[int, Any], job: TuneJob, path: Path) -> dict[int
         if before != label:
             raise DataError(
                 f"row {rows[position]} has the label {str(label)!r} in {path}, and had "
-                f"{str(before)!r} in tune; correct the one, or correct the table and tune again"
+                f"{str(before)!r} in tune; correct this one, or correct the table and tune again"
             )
     left = {place: label for place, label in latest.items() if int(rows[place]) not in had}
     if not left:

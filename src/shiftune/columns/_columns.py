@@ -253,7 +253,7 @@ class NewRows:
         if not (unknown := [name for name in map(str, names) if name not in expected]):
             return []
         verb = "column is" if len(unknown) == 1 else "columns are"
-        return [f"{len(unknown)} {verb} not used, which training did not have: {listed(unknown)}"]
+        return [f"{len(unknown)} {verb} ignored, being unknown from training: {listed(unknown)}"]
 
     def add(self, table: pd.DataFrame, *, compare: bool = True) -> Self:
         """Count what a part holds; without `compare`, only what decides how it is read."""
@@ -328,7 +328,7 @@ class _Reader:
             chance = float(bdtr(self.empty, rows, low))
         if chance < _LEAST_LIKELY:
             before = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
-            yield self.finding(f"{percent(share)} of the values are missing, in training {before}")
+            yield self.finding(f"{percent(share)} of the values are missing (in training {before})")
 
     def finding(self, text: str, *, serious: bool = True) -> Finding:
         return Finding(str(self.column.name), text, serious)
@@ -402,8 +402,8 @@ class _Dates(_Reader):
         for date_format, dates in self.formats.others.items():
             verb = "date is" if dates == 1 else "dates are"
             yield self.finding(
-                f"{dates:,} {verb} written {format_in_words(date_format)}, in training {trained}; "
-                "read as such",
+                f"{dates:,} {verb} written {format_in_words(date_format)} (in training {trained}) "
+                "and read as such",
                 serious=False,
             )
         present = rows - self.empty

@@ -227,7 +227,7 @@ class TableModel:
         columns = [f"{name!r} ({distance:.2f})" for name, distance in drifted.items()]
         return [
             "the new rows differ from those that the model was tuned for, so the estimated error "
-            "is that of other rows than these; distance of their distributions from 0 to 1: "
+            "may not hold for them; distance of their distributions from 0 to 1: "
             f"{listed(columns, 5, quoted=False)}"
         ]
 

@@ -29,7 +29,7 @@ NEGLIGIBLE = 0.01
 _NEIGHBOURS = 5
 _SPACING_QUANTILE = 0.99
 _MOST_ROWS = 2_000
-# Share of target rows out of reach that is mentioned, and that leaves only a part covered. (A
+# Share of uncovered target rows that is mentioned, and that leaves only a part covered. (A
 # source distributed like the target leaves up to 4 %.)
 SOME_UNCOVERED = 0.1
 MANY_UNCOVERED = 0.25

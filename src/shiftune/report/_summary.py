@@ -185,7 +185,7 @@ def _with_options(advice: str) -> str:
     return advice
 
 
-# ---------------------------------------------------------------- the answer
+# ---------------------------------------------------------------- the result
 
 
 _MEANINGS = {
@@ -403,7 +403,7 @@ def _sets(result: SearchResult) -> str:
         return ""
     return (
         f"Prediction sets that hold at a new site ({percent(level)}) have all classes in "
-        f"{percent(whole)} of the rows, so they decide little."
+        f"{percent(whole)} of the rows, so they are uninformative there."
     )
 
 

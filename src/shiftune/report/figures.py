@@ -169,7 +169,7 @@ def _label(name: object, most: int = 22) -> str:
     return shortened(text, most // 2 if 2 * wide > len(text) else most)
 
 
-# ---------------------------------------------------------------- the answer
+# ---------------------------------------------------------------- the result
 
 
 def expected(picture: Mapping[str, Any]) -> Figure:

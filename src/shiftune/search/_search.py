@@ -91,8 +91,8 @@ class OpenedStudy:
         """Open the storage."""
         if len(problem.targets) > 1 and settings.one_target:
             raise SettingsError(
-                f"{settings.one_target}; run a search per target, with problem.at(site), or take "
-                "risk='adjusted', which is for all of them"
+                f"{settings.one_target}; run a search per target, with problem.at(site), or use "
+                "risk='adjusted', which serves all of them"
             )
         same = identity(settings, problem)
         study = open_study(settings.storage, same, join=settings.join)

@@ -217,7 +217,7 @@ def _check_training_rows(data: StudyData, train: Sequence[Site]) -> None:
         units = len(site) if site.groups is None else len(np.unique(site.groups))
         if units < 2:
             raise DataError(
-                f"site {site.name!r} has one {what}, too few to show anything of it; leave it out, "
+                f"site {site.name!r} has one {what}, too few to evaluate it; leave it out, "
                 "or join it with a similar one"
             )
     if kept == 0 and len(train) == 1:

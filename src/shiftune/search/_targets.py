@@ -53,7 +53,7 @@ def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResul
     if settings.one_target or result.choice.predictions is None:
         raise SettingsError(
             f"{settings.one_target or 'no predictions were kept'}; run a search with "
-            "problem.at(site), or with risk='adjusted', which is for all targets"
+            "problem.at(site), or with risk='adjusted', which serves all targets"
         )
     if len(problem.names) == 1 < len(result.problem.names):
         raise DataError(

@@ -312,7 +312,7 @@ def _warn_of_odd_labels(problem: ShiftProblem, few: Site) -> None:
     elif len(few) > 1 and len(np.unique(few.labels)) == 1:
         words = (
             f"all {len(few)} labels of {few.name!r} are {str(few.labels[0])!r}: the risk after the "
-            "update is rather too low; label more rows"
+            "update is probably too low; label more rows"
         )
     if words:
         warnings.warn(words, DataWarning, stacklevel=4)

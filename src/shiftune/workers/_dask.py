@@ -100,7 +100,7 @@ class DaskPool:
         except (OSError, CancelledError, RuntimeError, KeyError, ValueError) as error:
             raise NoWorkersError(
                 f"the Dask cluster {otherwise} ({type(error).__name__}: {error}). See to its "
-                "scheduler and workers, and run the same again; what is finished is kept"
+                "scheduler and workers, then rerun; what is finished is kept"
             ) from error
 
     @property

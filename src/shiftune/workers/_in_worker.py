@@ -112,8 +112,8 @@ def read_context(folder: str) -> Any:
         rest, arrays = joblib.load(Path(folder, CONTEXT_FILE), mmap_mode="c")
     except OSError as error:  # no item could do better: this ends the whole run
         raise StorageError(
-            f"workers cannot read {folder} ({error.strerror or error}); run the same again, if "
-            "need be with another place in the environment variable TMPDIR"
+            f"workers cannot read {folder} ({error.strerror or error}); rerun, if need be "
+            "with another place in the environment variable TMPDIR"
         ) from error
     for array in arrays:
         # One byte of every page: arrays that are read little by little would look like a leak.

@@ -245,7 +245,7 @@ class _Worker:
             return Death("start", how)
         return NoWorkersError(
             f"workers cannot be started: {MAX_FAILED_STARTS} of them ended before they had read "
-            f"the data, the last {how}. Is there enough memory? Run the same again; what is "
+            f"the data, the last {how}. Is there enough memory? If so, rerun; what is "
             "finished is kept"
         )
 
