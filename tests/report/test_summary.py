@@ -27,7 +27,7 @@ from shiftune import ShiftProblem, ShiftSearch, _wording
 from shiftune._names import Level
 from shiftune._wording import NOT_ESTIMABLE
 from shiftune.checks import Check, _of_result
-from shiftune.checks._of_result import says_something
+from shiftune.checks._of_result import is_informative
 from shiftune.cli._screen import show_result
 from shiftune.metrics._new_site import MetricTables
 from shiftune.report import _summary
@@ -191,7 +191,7 @@ class TestIntervalsThatSayNothing:
         ],
     )
     def test_the_rule(self, scale, better, ends, constant, squared, says):
-        assert says_something(scale, better, ends, constant, squared=squared) == says
+        assert is_informative(scale, better, ends, constant, squared=squared) == says
 
     @pytest.mark.filterwarnings("ignore")
     def test_a_hopeless_table(self):
@@ -222,7 +222,7 @@ class TestIntervalsThatSayNothing:
 
     def test_a_loss_without_an_estimate(self, result, monkeypatch):
         """What labels would gain is as unknown; the constant is the same figure in all places."""
-        monkeypatch.setattr(_summary, "loss_says_something", lambda *_: False)
+        monkeypatch.setattr(_summary, "loss_is_informative", lambda *_: False)
         document = summary(result)
         worth = document["next_steps"][-1]
         assert worth["about"] == "labels"
@@ -245,8 +245,8 @@ class TestIntervalsThatSayNothing:
         ],
     )
     def test_how_serious_it_is(self, result, monkeypatch, of_loss, of_metrics, skill, level):
-        monkeypatch.setattr(_of_result, "loss_says_something", lambda *_: of_loss)
-        monkeypatch.setattr(_of_result, "metrics_that_say_nothing", lambda *_: of_metrics)
+        monkeypatch.setattr(_of_result, "loss_is_informative", lambda *_: of_loss)
+        monkeypatch.setattr(_of_result, "uninformative_metrics", lambda *_: of_metrics)
         check = _of_result.width_check(result, Check("skill", skill, "", "", {"constant": 1.0}))
         assert check.level == level
         assert ("no better than a constant" in check.headline) == (

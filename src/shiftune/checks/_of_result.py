@@ -1,6 +1,6 @@
 """All checks of a result, and those of the model and its estimated risk.
 
-Skill, intervals that say something, agreement of the sources, influence of one source, enough
+Skill, informative intervals, agreement of the sources, influence of one source, enough
 sites, rows and trials; the checks of the data are in `_of_data.py`.
 """
 
@@ -175,10 +175,10 @@ def telling_metrics(result: SearchResult) -> list[str]:
     return names[:_MOST_METRICS]
 
 
-def says_something(
+def is_informative(
     scale: str, better: Any, ends: tuple[float, float], constant: float | None, *, squared: bool
 ) -> bool:
-    """Whether an interval says something about a figure of a `Metric`'s scale and direction.
+    """Whether an interval is informative about a figure of a `Metric`'s scale and direction.
 
     `constant` is the figure of a constant, None where it is unknown.
     """
@@ -222,7 +222,7 @@ def beside_metrics(
     return beside
 
 
-def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> set[str]:
+def uninformative_metrics(result: SearchResult, constant: float | None) -> set[str]:
     """Return the metrics whose intervals are uninformative."""
     beside = beside_metrics(result, constant)
     rows = result.metrics.table[["low", "high"]].to_dict("index")
@@ -230,7 +230,7 @@ def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> se
         metric.name
         for metric in result.asked_metrics
         if not np.isnan(low := rows[metric.name]["low"])
-        and not says_something(
+        and not is_informative(
             metric.scale,
             metric.better,
             (low, rows[metric.name]["high"]),
@@ -240,11 +240,11 @@ def metrics_that_say_nothing(result: SearchResult, constant: float | None) -> se
     }
 
 
-def loss_says_something(result: SearchResult, risk: Any, constant: float | None) -> bool:
-    """Whether the interval of an estimate of the tuned loss says something."""
+def loss_is_informative(result: SearchResult, risk: Any, constant: float | None) -> bool:
+    """Whether the interval of an estimate of the tuned loss is informative."""
     name = result.loss.name
     scale = "logit" if name == "zero_one" else "log"
-    return says_something(scale, "lower", risk.interval(), constant, squared=name == "squared")
+    return is_informative(scale, "lower", risk.interval(), constant, squared=name == "squared")
 
 
 def width_check(result: SearchResult, skill: Check) -> Check:
@@ -257,7 +257,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     risk, name = result.risk, loss_in_words(result.loss.name)
     constant = skill.figures.get("constant")
     low, high = risk.interval()
-    nothing = metrics_that_say_nothing(result, constant)
+    nothing = uninformative_metrics(result, constant)
     rows: dict[Any, Any] = result.metrics.table.to_dict("index")
     shown = telling_metrics(result)
     wide = {
@@ -265,7 +265,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
         for name in shown
         if name in nothing
     }
-    of_loss, of_others = loss_says_something(result, risk, constant), len(wide) < len(shown)
+    of_loss, of_others = loss_is_informative(result, risk, constant), len(wide) < len(shown)
     if not of_loss:
         wide[name] = low, high
     unskilled = skill.level is not Level.OK and not (of_loss and (of_others or not shown))
@@ -536,7 +536,7 @@ _FINISHED = 0.5
 
 
 def trials_check(result: SearchResult) -> Check:
-    """Check whether the search was one: a caution if it ended early, or if trials failed.
+    """Check whether the search is complete: a caution if it ended early, or if trials failed.
 
     Early: less than half of the trials asked for, and the sampler has not tried everything.
     """

@@ -354,7 +354,7 @@ def _spelled_alike(column: Column, values: pd.Series, labelled: Mask) -> tuple[C
 
 
 def spelled_like(levels: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
-    """Return texts that are known in another spelling, which one known text alone has, with it."""
+    """Map texts to the one level that differs from them in spelling alone (see `_loose`)."""
     levels = set(levels)
     spellings = Counter(map(_loose, levels))
     same = {_loose(level): level for level in levels if spellings[_loose(level)] == 1}

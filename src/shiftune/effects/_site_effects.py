@@ -573,7 +573,7 @@ class SiteEffects:
         )
 
     def effect(self, site: SiteRows, without: int | None = None) -> Floats:
-        """Posterior mean of the effect of a new site, or of a source that plays it, (K, p)."""
+        """Posterior mean of the effect of a new site, or of a source treated as new, (K, p)."""
         _interrupts.check()
         return (self.unit or 1.0) * self._posterior(site, without).effect
 

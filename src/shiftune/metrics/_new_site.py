@@ -1,4 +1,4 @@
-r"""A metric at a site that no model has seen, from the sites that play this part.
+r"""A metric at a site that no model has seen, from the sources, each treated as such a site.
 
 The metric :math:`\theta_j` of each site is taken to its scale g and linearised in its rows,
 

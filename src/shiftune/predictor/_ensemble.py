@@ -130,7 +130,7 @@ class TableModel:
     """A fitted predictor that reads tables as they come from files.
 
     `shiftune tune` stores it, and `shiftune.load_model` returns it. Columns can have any order;
-    those that the model does not know are not used. Dates and numbers may be written in another way
+    unknown ones are ignored. Dates and numbers may be written in another way
     than in training. Whatever cannot be read, or differs much from the training rows, is a
     `DataWarning`.
 

@@ -265,10 +265,10 @@ class ShiftProblem:
         site, label, target, **options
             See `from_frame`.
         most_rows : int
-            Of more rows, so many are drawn at random: small sites whole, of all others the same
-            number, and a note states what that costs. With ``target_labels="use"`` all labelled
-            rows of the target are read besides; with ``missing_labels="drop"`` rows of sources are
-            drawn from those with a label. Rows with a `subject` are not drawn: more are an error.
+            Maximum rows to read. Larger tables are sampled: small sites are kept whole, the others
+            equally, and a note states what that costs. With ``target_labels="use"`` all labelled
+            rows of the target are read, too; with ``missing_labels="drop"`` rows of sources are
+            drawn from those with a label. Larger tables with a `subject` are an error.
         random_state : int
             Draws the rows.
         """
@@ -474,7 +474,7 @@ class ShiftProblem:
         ----------
         site : site name, or array or DataFrame of shape (n, d)
             One of `targets`; or a source, which is then the target, its labels kept aside as
-            `oracle`, and all other sources remain; or rows of a site that nobody had thought of.
+            `oracle`, and all other sources remain; or rows of a new site.
         name : str
             Of the site whose rows are given.
 

@@ -36,9 +36,9 @@ from shiftune.checks._of_result import (
     FREQUENT,
     SKILL,
     beside_metrics,
-    loss_says_something,
-    metrics_that_say_nothing,
+    loss_is_informative,
     telling_metrics,
+    uninformative_metrics,
 )
 from shiftune.effects import without_effect
 from shiftune.effects._site_effects import to_scale
@@ -237,13 +237,13 @@ def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
     for end, place in (("lowest", 0), ("highest", -1)):
         row |= {end: sites.iloc[place], f"{end}_site": sites.index[place]}
     meaning = _meaning(name, "lower", result.problem.label)
-    says = loss_says_something(result, result.risk, constant)
+    says = loss_is_informative(result, result.risk, constant)
     return _figure(row, loss_in_words(name), meaning, (constant, CONSTANT), estimable=says)
 
 
 def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any]]:
     """Return all metrics, with what chance or a constant gives where that is known."""
-    nothing, about = metrics_that_say_nothing(result, constant), beside_metrics(result, constant)
+    nothing, about = uninformative_metrics(result, constant), beside_metrics(result, constant)
     figures = []
     for row in _records(result.metrics.table):
         name = row["metric"]
@@ -318,7 +318,7 @@ def _comparisons(result: SearchResult, constant: Mapping[str, float]) -> list[di
 
 def _compared(result: SearchResult, risk: RiskEstimate, constant: float | None) -> dict[str, Any]:
     low, high = risk.interval()
-    says = loss_says_something(result, risk, constant)
+    says = loss_is_informative(result, risk, constant)
     return {"value": risk.value, "low": low, "high": high, "estimable": says}
 
 

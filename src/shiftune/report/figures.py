@@ -1,6 +1,6 @@
 """Figures of a result, with Matplotlib (the extra ``report``).
 
-Names come from the user's file: they are text, and no mathematics where they have two dollars.
+Names come from the user's file: they are text, not mathematics, even with two dollar signs.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def _with_band(axes: Axes, curve: pd.DataFrame, column: str, name: str) -> None:
 
 
 def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
-    """Return all rows or, of more, those with the lowest and highest values of a column."""
+    """Return all rows or, if there are too many, those with extreme values of a column."""
     if len(table) <= most:
         return table
     ordered = table[column].sort_values(kind="stable").index
@@ -330,7 +330,7 @@ def _outermost(table: pd.DataFrame, column: str, most: int) -> pd.DataFrame:
 def forest(risk: RiskEstimate, most: int = MOST_SITES) -> Figure:
     """Plot every source's estimate of the target risk, and the combined estimate.
 
-    Of more than `most` sources, the lowest and highest estimates are shown.
+    With more than `most` sources, the lowest and highest estimates are shown.
 
     Squares are larger where the source's share is. Sources that were left out are grey, with
     arrows where they lie off the scale. The interval of a source is from Student's t with one
@@ -386,7 +386,7 @@ def forest(risk: RiskEstimate, most: int = MOST_SITES) -> Figure:
 def weights(overlap: Overlap, most: int = MOST_SITES) -> Figure:
     """Plot the distribution of every source's weights, and its effective share of rows.
 
-    Of more than `most` sources, those with the smallest and largest shares are shown.
+    With more than `most` sources, those with the smallest and largest shares are shown.
 
     Boxes hold the middle half of a source's rows, whiskers 90 % of them; the diamond is the mean
     weight, which is 1 where source and target overlap and the ratio is right.

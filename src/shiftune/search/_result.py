@@ -142,7 +142,7 @@ class ResultMethods:
         -------
         dict
             `format`, the number of the document's form; what is predicted (`title`, `question`,
-            `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the answer
+            `target`, `target_rows`, `label`, `task`, `classes`, `loss`, `loss_title`); the result
             (`verdict`, `checks`, `figures`, `picture`, `comparisons`, `next_steps`, `risk`); what
             it was made from (`sites`, `columns`, `column_importance`, `most_shifted`, `adjusted`,
             `sample`); the search (`models`, `model`, `params`, `parameters`, `members`,

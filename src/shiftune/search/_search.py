@@ -504,7 +504,7 @@ class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimato
         return self._result().checks
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """View in notebooks: scikit-learn's diagram before the fit, the answer after it."""
+        """View in notebooks: scikit-learn's diagram before the fit, the result after it."""
         if "result_" not in vars(self):
             return dict(super()._repr_mimebundle_(**kwargs))
         bundle = {"text/plain": repr(self)}
