@@ -3,10 +3,10 @@
     python benchmarks/situations.py [--runs 200] [--only NAME ...] [--jobs 2] [--out FILE]
 
 In every situation sites are drawn, a small search runs with the default estimator, and the loss of
-what it hands over is measured on many new rows of the target. Counted are the 90 % intervals that
+its final model is measured on many new rows of the target. Counted are the 90 % intervals that
 cover it, and the verdicts. A situation is in order where the interval covers in at least 85 % of
 the runs, or a check has the level "problem" in at least 90 % of them. (The test of p(y|x) is left
-out: it takes seconds, and is no problem for an estimate whose interval includes what it finds.)
+out: it takes seconds, and is not a problem for an estimate whose interval includes what it finds.)
 """
 
 from __future__ import annotations

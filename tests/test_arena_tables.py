@@ -274,7 +274,7 @@ def test_the_headline_is_of_seeds_that_decided_nothing(arena):
     found = arena.criteria.criteria(pd.concat([whole_results(1.1), later]), None, "adjusted")
     headline = next(one for one in found if "0.8 of naive" in one.demand)
     assert not headline.met
-    assert headline.measured.startswith("0.90 (seeds 4, which decided nothing); all seeds 0.50")
+    assert headline.measured.startswith("0.90 (seeds 4, held out); all seeds 0.50")
 
 
 def test_intervals_that_miss_are_not_met(arena):

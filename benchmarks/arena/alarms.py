@@ -2,8 +2,8 @@
 
     SHIFTUNE_DATA=FOLDER python benchmarks/arena/alarms.py --out FOLDER --first-seed 41 --seeds 42
 
-For every cell a search of boosted trees runs with the default estimator, and the loss of what it
-hands over is measured with the target's hidden labels, as is that of the constant learned at the
+For every cell a search of boosted trees runs with the default estimator, and the loss of its
+final model is measured with the target's hidden labels, as is that of the constant learned at the
 sources. ``alarms.csv`` in the folder gets a row per cell with the 90 % interval, the verdict, and
 every check's level and figures. A false alarm is "do not use" where the interval covers and the
 model is better than the constant.

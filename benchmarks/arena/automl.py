@@ -28,7 +28,7 @@ the second, and all searches in each cell: whenever the run is stopped, what is 
 sample. Generated problems are only run where ``--datasets`` names them.
 
 With ``--labels``, so many rows of the target, the first draw of ``labels.py``, are labelled, and
-the loss is that on its other rows. To all but "auto" they are training rows of one more site; its
+the loss is that on its other rows. To all but "auto" they are training rows of a further site; its
 predictor is updated by them (`ShiftSearch.update`).
 
 - *auto*, *naive lightgbm*: `ShiftSearch` with as many trials as the time allows. "auto" is
@@ -124,7 +124,7 @@ class Cell:
         return self.problem.X_target[others], self.problem.y_target[others]
 
     def training(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, labels and sites of all labelled rows; those of the target are one more site."""
+        """Rows, labels and sites of all labelled rows; those of the target are a further site."""
         X, y = self.labelled
         rows, labels = [*self.problem.X, X], [*self.problem.y, y]
         site = np.repeat(np.arange(len(rows)), [len(each) for each in rows])

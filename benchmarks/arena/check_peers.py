@@ -31,7 +31,7 @@ def main() -> None:
         drawn,
         X=[x * units for x in drawn.X],
         X_target=drawn.X_target * units,
-        y_target=np.full(len(drawn.X_target), np.nan),  # a score that looks at labels is no number
+        y_target=np.full(len(drawn.X_target), np.nan),  # a score that reads labels is NaN
     )
     X, y = np.concatenate(p.X), (np.concatenate(p.y) > 0).astype(int)
     train = np.random.default_rng(0).random(len(X)) < 0.7

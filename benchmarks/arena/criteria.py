@@ -65,7 +65,7 @@ def _on_real_tables(trees: pd.DataFrame, default: str) -> Iterator[Criterion]:
     if len(fresh):
         single = ", ".join(f"{value:.2f}" for value in per_seed(fresh).loc[default])
         seeds = ", ".join(str(seed) for seed in sorted(fresh["seed"].unique()))
-        measured = f"{single} (seeds {seeds}, which decided nothing); all seeds {measured}"
+        measured = f"{single} (seeds {seeds}, held out); all seeds {measured}"
     yield Criterion(
         f"real tables, trees: regret at most {MOST_OF_NAIVE} of naive's, interval below 1",
         measured,

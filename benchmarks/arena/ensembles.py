@@ -4,7 +4,7 @@
         --out ensembles.csv
 
 reads the cells that ``benchmarks/arena losses`` has computed and writes the target's loss of
-everything that could be handed over. The members are chosen by the package's own code.
+everything that could be the final model. The members are chosen by the package's own code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shiftune.predictor._selection import ROUNDS, Candidates
 from shiftune.risk._adjusted import SOURCE_PSEUDO_ROWS
 from shiftune.search._families import EVERY, next_family
 
-# ---------------------------------------------------------------- what is handed over
+# ---------------------------------------------------------------- the final model
 
 
 def one_trial(trials: Trials, adjusted: bool = False) -> float:

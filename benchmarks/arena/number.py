@@ -4,7 +4,7 @@
         --seeds 30 31 --out FOLDER/number
 
 reads the cells that ``benchmarks/arena losses`` has computed and estimates the loss at the target
-of what would be handed over (the chosen trial of each family, the ensemble).
+of what could be the final model (the chosen trial of each family, the ensemble).
 The first seed decides, the others judge. The estimates are kept in ``number.csv`` and read from
 it if it is there; so are the rows of the ensembles of regression tables, in ``rows``, for NannyML,
 which has an environment of its own (`nannyml_dle.py` writes ``nannyml.csv``).
@@ -110,7 +110,7 @@ def expected(chances: np.ndarray, predictions: np.ndarray) -> np.ndarray:
 def estimated(
     files: dict[str, Path], dataset: str, target: int, seed: int, rows: Path
 ) -> list[dict[str, object]]:
-    """Return the estimates for everything that one problem would hand over; keep NannyML's rows."""
+    """Return the estimates for every possible final model of one problem; keep NannyML's rows."""
     warnings.simplefilter("ignore")
     trials = read(files, dataset, target, seed).first(FAMILIES, 24)
     found = []

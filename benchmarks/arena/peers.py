@@ -121,7 +121,7 @@ class Rows:
 class StoredLosses(ClassifierMixin, BaseEstimator):
     """Stands for P fitted models of which the losses (P, n) are known."""
 
-    # What skada hands over beside X and y, in the way that scikit-learn wants it declared.
+    # What skada passes beside X and y, in the way that scikit-learn wants it declared.
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
     __metadata_request__predict_proba = {"sample_domain": True, "allow_source": True}  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""Whole searches in the arena: what `ShiftSearch` hands over, on hidden targets.
+"""Whole searches in the arena: the final models of `ShiftSearch`, on hidden targets.
 
     SHIFTUNE_DATA=FOLDER python benchmarks/arena/searches.py --out FOLDER --first-seed 31 --seeds 32
 
@@ -45,7 +45,7 @@ SEARCHES: dict[str, Callable[..., ShiftSearch]] = {
 
 
 def measured(p: Problem, seed: int, name: str, trials: int) -> dict[str, object]:
-    """Run one search and score what it hands over."""
+    """Run one search and score its final model."""
     site = np.repeat([f"s{j}" for j in range(len(p.X))], [len(x) for x in p.X])
     y = np.concatenate(p.y)
     given = ShiftProblem.from_arrays(np.concatenate(p.X), y, site, p.X_target, task=p.task)

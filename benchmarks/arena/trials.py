@@ -107,7 +107,7 @@ class Trials:
         return np.mean(found, axis=1)
 
     def best(self, adjusted: bool = False) -> np.ndarray:
-        """Weights of the trials if the best single one is handed over, (P,)."""
+        """Weights of the trials if the best single one is the final model, (P,)."""
         best = np.argmin(self.losses @ self.coefficients(adjusted))
         return np.eye(len(self.family))[best]
 

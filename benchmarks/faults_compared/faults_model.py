@@ -18,7 +18,7 @@ class Sleeper(RegressorMixin, BaseEstimator):
         self.seconds = seconds
 
     def fit(self, X: Any, y: Any) -> Sleeper:
-        if len(X) < 60:  # all rows: the model that is handed over
+        if len(X) < 60:  # all rows: the final model
             objective(self.x, self.folder, self.seconds)
         self.fitted_ = True
         return self

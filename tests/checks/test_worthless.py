@@ -1,4 +1,4 @@
-"""Checks of what can make an answer worthless, through small searches."""
+"""Checks of what can make a result worthless, through small searches."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_finished_trials_outlive_an_error(table, tune, monkeypatch):
 
 
 def test_all_trials_of_a_space_fail(table, tune):
-    """The model as it is given, the first trial, is handed over."""
+    """The first trial, with the default parameters, is the final model."""
     (table / "s.toml").write_text('alpha = { low = 1.0, high = 2.0 }\nsolver = ["no such"]')
     message = flat(tune("visits.csv", "--out", "run", "--space", "s.toml"))
     assert "1 of 2 trials failed (the first: InvalidParameterError: The 'solver'" in message

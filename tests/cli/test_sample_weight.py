@@ -1,4 +1,4 @@
-"""`--sample-weight`: a column of weights, which is no feature."""
+"""`--sample-weight`: a column of weights, which is not a feature."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_all_rows_have_labels(visits, tune):
 
 
 def test_classes_of_the_target(visits, tune):
-    """A class that one of its few rows lacks is no news; one that no source has is a mistake."""
+    """A class that the few rows lack is not reported; one that no source has is a mistake."""
     table = visits.drop(columns="cost")
     table.loc[(table["ward"] == "A") & (table.index >= 1), "ill"] = None
     table.to_csv("one.csv", index=False)

@@ -570,7 +570,7 @@ def test_labels_that_tune_had(wards_run, run):
     ],
 )
 def test_runs_that_cannot_be_updated(wards_run, run, options, why):
-    """A plan gives the reason before anybody is paid for labels."""
+    """A plan gives the reason before anyone is paid for labels."""
     tune("ill", "logistic", *options, table="ill.csv", out="other", trials=1)
     give(range(80, 90), label="ill")
     output = flat(run("update", "other", "labels.csv", code=2))

@@ -59,7 +59,7 @@ def two(score):
 
 
 def one_column(*labels):
-    """Return sites with these labels, whose only column says nothing."""
+    """Return sites with these labels, whose only column is uninformative."""
     return [(np.zeros((len(own), 1)), np.array(list(own))) for own in labels]
 
 

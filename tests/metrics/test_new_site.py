@@ -1,4 +1,4 @@
-"""Metrics at a new site: combined on their scale, with an interval for one more site."""
+"""Metrics at a new site: combined on their scale, with an interval for a further site."""
 
 from __future__ import annotations
 

@@ -31,5 +31,5 @@ def test_categories_missing_values_and_the_order():
 def test_rare_levels_count_together():
     target = pd.DataFrame({"town": [f"t{i}" for i in range(300)]})
     other = pd.DataFrame({"town": [f"o{i}" for i in range(300)]})
-    # 600 towns that occur once are no shift that anybody could see
+    # 600 towns that occur once are no shift that anyone could see
     assert column_shifts(target, [other], ["B"]).loc["town", "B"] < 0.1

@@ -1,4 +1,4 @@
-"""Labels of the target update what a search hands over."""
+"""Labels of the target update the final model of a search."""
 
 from __future__ import annotations
 

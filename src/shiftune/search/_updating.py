@@ -66,8 +66,8 @@ class Updated:
     gain_ : Estimate
         Risk without the update less that with it, paired.
     used_, unlike_ : bool, float
-        Whether the update is used; it is not where its estimated gain is negative. Certainty, 0 to 1,
-        that the site is unlike the sources, so that `metrics_` do not hold there.
+        Whether the update is used (not where its estimated gain is negative). Certainty, from 0 to
+        1, that the site is unlike the sources, so that `metrics_` do not hold there.
     effect_ : DataFrame
         A row per term (and class): estimate, standard deviation, and that between sites.
     labels_, effective_ : int
