@@ -26,7 +26,9 @@ myst_heading_anchors = 3
 autodoc_default_options = {
     "member-order": "bysource",
     # scikit-learn adds these to every estimator; they are documented there.
-    "exclude-members": "set_fit_request, set_score_request, set_transform_request",
+    "exclude-members": (
+        "get_metadata_routing, set_fit_request, set_score_request, set_transform_request"
+    ),
 }
 autodoc_typehints = "none"  # the docstrings describe them in words
 autosummary_generate = True

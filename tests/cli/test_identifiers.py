@@ -60,7 +60,7 @@ def test_names_that_predictions_have_themselves(cases, tune):
     done = tune("cases.csv", "--out", "run")
     found = pd.read_csv("run/predictions.csv")
     assert list(found) == ["row", "prediction", "row_", "prediction_"]
-    assert "these are called 'row_' and 'prediction_' there" in " ".join(done.stderr.split())
+    assert "its columns become 'row_' and 'prediction_'" in " ".join(done.stderr.split())
 
 
 def test_an_identifier_cannot_be_kept(cases, tune):

@@ -325,7 +325,7 @@ def test_identifiers_with_our_names(results, predicted, finished, run):
     run("tune", "other.csv", *args, "--trials", "1", "--out", "other")
     found, notes = predicted(new_rows().rename(columns={"case": "prediction"}), run_of="other")
     assert list(found) == ["prediction", "row", "prediction_"]
-    assert "called 'prediction_'" in notes
+    assert "its columns become 'prediction_'" in notes
 
 
 def test_intervals(predicted):
@@ -366,7 +366,7 @@ def test_the_model_in_python(results):
     iso = table.assign(seen=pd.to_datetime(table["seen"], dayfirst=True).astype(str))
     with pytest.warns(DataWarning, match="written year-month-day"):
         np.testing.assert_array_equal(model.predict(iso), model.predict(table))
-    with pytest.warns(DataWarning, match="1 column is not used, .* did not have: 'weight'"):
+    with pytest.warns(DataWarning, match="1 column is ignored, .* from training: 'weight'"):
         model.predict(table.assign(weight=1))
     (finding,) = model.findings(table.assign(sex="x"))
     assert finding.column == "sex"
