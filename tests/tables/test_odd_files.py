@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftune.columns._column import typed
+from shiftune.columns._column import TableRows, typed
 from shiftune.errors import ProblemError
 from shiftune.tables import _files, read_file
 
@@ -127,6 +127,23 @@ def test_shares_beside_per_cents_are_not_numbers():
     column, _ = typed(pd.Series(np.resize(["12%", "0.13", "14 %"], N), name="share"))
     assert column.kind == "category"
     assert column.remark.startswith("per cents beside shares ('12%'): write all in one way")
+
+
+@pytest.mark.parametrize("shares", [["0.13", "0.2"], ["0,13", "0,2"]])
+def test_shares_at_one_site_beside_per_cents_at_another_are_not_numbers(shares):
+    texts = np.concatenate([np.resize(["12%", "14 %", "9.5%"], N), np.resize(shares, N)])
+    rows = TableRows(pd.Series(np.repeat(["A", "B"], N)), "A")
+    column, _ = typed(pd.Series(texts, name="share"), rows)
+    assert column.kind == "category"
+    about = "per cents beside shares ('12%'): write all in one way"
+    assert column.remark.startswith(about) == ("." in shares[0])  # with commas all is text
+
+
+def test_whole_per_cents_at_one_site_may_lack_their_sign():
+    texts = np.concatenate([np.resize(["12%", "14 %"], N), np.resize(["13", "20,5"], N)])
+    rows = TableRows(pd.Series(np.repeat(["A", "B"], N)), "A")
+    column, values = typed(pd.Series(texts, name="share"), rows)
+    assert (column.kind, values.max()) == ("number", 20.5)
 
 
 def test_per_cents_may_lack_their_sign():

@@ -668,13 +668,11 @@ def _numbers(column: Column, texts: pd.Series, rows: TableRows) -> tuple[Column,
     if formats.odd.total and unclear:
         by_site = number_formats_by_site(texts, rows.sites)
         parts = texts.groupby(rows.sites[texts.index])
-        read = [by_site[str(site)].read(part) for site, part in parts]
-        numbers = pd.concat(read).loc[texts.index]
+        numbers = pd.concat(by_site[str(site)].read(part) for site, part in parts).loc[texts.index]
         how = _at_sites({site: form.words for site, form in by_site.items() if form != PLAIN})
         written = by_site.get(rows.target, PLAIN)
-    if how:
-        how = f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
-    return replace(column, kind="number", remark=how, number_format=written), numbers
+    remark = how and f"numbers with {how} ({next(iter(formats.odd.texts), '')!r})"
+    return replace(column, kind="number", remark=remark, number_format=written), numbers
 
 
 def _at_sites(words: dict[str, str]) -> str:

@@ -202,6 +202,7 @@ class NumberFormats:
             self._grouped[style] |= bool(_has_groups(digits[read.index], style).any())
             odd = odd.union(read.index)
         self._affixes |= set(affixes[odd])
+        self._largest = max(self._largest, _values(digits[affixes == ""], ",").abs().max())
         self.odd.count(counts.iloc[odd])
         self._no_numbers.count(counts.iloc[digits.index.difference(odd)])
         if self.known != PLAIN:
@@ -274,13 +275,15 @@ def number_formats_by_site(column: pd.Series, sites: pd.Series) -> dict[str, Num
     """Return the format of every site, such as decimal commas at some of them."""
     plain = PLAIN.read(column)
     low, high = (-np.inf, np.inf) if plain.isna().all() else (plain.min(), plain.max())
-    by_site = {}
+    by_site, are_shares = {}, False
     for site, texts in column.groupby(sites[column.index]):
         formats = NumberFormats(float(low), float(high))
         formats.add(texts)
         by_site[str(site)] = formats.decided()
+        are_shares |= not by_site[str(site)].affix and 0 < formats._largest <= 1
     units = {written.affix for written in by_site.values() if written.affix}
-    return dict.fromkeys(by_site, PLAIN) if len(units) > 1 else by_site
+    mixed = len(units) > 1 or (are_shares and units & {"%", "‰"})  # 0.13 beside 14 %
+    return dict.fromkeys(by_site, PLAIN) if mixed else by_site
 
 
 def _split(texts: pd.Series) -> tuple[pd.Series, pd.Series]:

@@ -117,11 +117,10 @@ def load_study(storage: Storage, *, join: bool = False) -> optuna.Study:
         except ProblemError:
             raise
         except ImportError as error:
-            url = "; its URL begins with postgresql+psycopg://"
-            install = f"install it ({how_to_install('postgresql')} for PostgreSQL{url})"
+            extra = how_to_install("postgresql")
             raise MissingPackageError(
                 f"the storage {shown(storage)} needs a package ({error.__cause__ or error}); "
-                f"{install}"
+                f"install it ({extra} for PostgreSQL; its URL begins with postgresql+psycopg://)"
             ) from error
         except Exception as error:  # Optuna, SQLAlchemy and JSON each have errors of their own
             failure = error
