@@ -27,7 +27,7 @@ from shiftune import ShiftProblem, ShiftSearch, _wording
 from shiftune._names import Level
 from shiftune._wording import NOT_ESTIMABLE
 from shiftune.checks import Check, _of_result
-from shiftune.checks._of_result import is_informative
+from shiftune.checks._of_result import beside_metrics, is_informative
 from shiftune.cli._screen import show_result
 from shiftune.metrics._new_site import MetricTables
 from shiftune.report import _summary
@@ -169,6 +169,14 @@ def with_settings(result, **settings):
     asked = replace(result, settings=replace(result.settings, **settings))
     vars(asked)["default"] = result.default
     return asked
+
+
+def test_an_adjusted_loss_of_a_constant_below_0_has_no_root():
+    """It would be a complex number, which is neither above nor below an interval."""
+    problem, loss = SimpleNamespace(task="regression"), SimpleNamespace(name="squared")
+    result = SimpleNamespace(problem=problem, loss=loss)
+    assert beside_metrics(result, 4.0)["rmse"][0] == 2
+    assert "rmse" not in beside_metrics(result, -0.1)
 
 
 class TestIntervalsThatSayNothing:

@@ -217,7 +217,7 @@ def beside_metrics(
         beside["brier"] = brier / 2 if len(shares) == 2 else brier, CONSTANT
         if len(shares) == 2:
             beside["average_precision"] = float(shares[1]), _CHANCE
-    elif constant is not None and result.loss.name == "squared":
+    elif result.loss.name == "squared" and constant is not None and constant >= 0:
         beside["rmse"] = constant**0.5, CONSTANT
     return beside
 
