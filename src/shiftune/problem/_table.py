@@ -118,11 +118,6 @@ class TableSettings:
         }
 
     @property
-    def quantity(self) -> str:
-        """What to do if classes are a quantity."""
-        return f"if it is a quantity, use {self.option('task', 'regression')}"
-
-    @property
     def hidden_labels(self) -> str:
         """What to do with labels of the target that are set aside."""
         if types.is_list_like(self.target) and len(self.target) > 1:
@@ -538,11 +533,12 @@ def _read_text(values: pd.Series, settings: TableSettings, notes: list[str]) -> 
             f"the label {name!r} is numeric, but text in {len(strange)} row(s): {shown}; "
             "write numbers there, or leave them empty, which counts as missing"
         )
+    quantity = f"if it is a quantity, use {settings.option('task', 'regression')}"
     classes = values.nunique()
     if classes > max(0.5 * len(values), MOST_CLASSES):
         what, advice = "texts", "is it the right column?"
         if strange.empty:
-            what, advice = "codes with leading zeros", settings.quantity
+            what, advice = "codes with leading zeros", quantity
         raise DataError(
             f"the label {name!r} has {classes} different {what} in {len(values)} rows, too "
             f"many for classes; {advice}"
@@ -550,7 +546,7 @@ def _read_text(values: pd.Series, settings: TableSettings, notes: list[str]) -> 
     if strange.empty and task is None:
         notes.append(
             f"the label {name!r} has leading zeros ({code!r}), so it is read as "
-            f"{classes} classes; {settings.quantity}"
+            f"{classes} classes; {quantity}"
         )
     return values
 
