@@ -216,6 +216,11 @@ def test_levels_of_the_frequency():
     assert level(0.1, 0.29, 1.0) == "caution"  # the sources have seen such frequencies
 
 
+def test_one_frequency_is_told_once():
+    check = prevalence_check(LabelShift("ill", 0.3, 1.0, 0.0, 0.8, 3, 1.0))
+    assert "But it may be 100 % if only" in check.finding
+
+
 def test_enough_sites_and_rows(sound):
     assert enough_check(sound.result_).level == "ok"
 

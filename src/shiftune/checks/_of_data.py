@@ -359,8 +359,9 @@ def prevalence_check(shift: LabelShift) -> Check:
     if apart < _SMALL and shift.likely < _TWICE * shift.expected:
         finding = f"{about}; nothing contradicts it."
         return Check(_PREVALENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
+    likely = ", or ".join(dict.fromkeys((percent(shift.likely), percent(shift.mixed))))
     finding = (
-        f"{about}. But it may be {percent(shift.likely)}, or {percent(shift.mixed)} if only the "
+        f"{about}. But it may be {likely} if only the "
         "classes' frequencies differ between sites, as they partly do at the sources (there "
         f"{percent(shift.lowest)} to {percent(shift.highest)})."
     )
