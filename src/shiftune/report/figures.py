@@ -113,7 +113,8 @@ class _Numbers(Formatter):
         top, step = np.abs(values).max(), np.ptp(values) / max(len(values) - 1, 1)
         # An interval of ten steps has the decimals of a step. The last tick that is seen has the
         # unit; a phone has no room for more.
-        last = max((x for x in values if x <= self.axis.get_view_interval()[1]), default=top)
+        axis: Any = self.axis
+        last = max((x for x in values if x <= axis.get_view_interval()[1]), default=top)
         texts = [written_like(x, (top - 10.01 * step, top)) if x else "0" for x in values]
         return [t if x == last else t.partition(" ")[0] for x, t in zip(values, texts, strict=True)]
 
