@@ -183,8 +183,10 @@ def test_booleans_as_quantities():
     assert len(search.update(problem.target.X[:3], [True, False, True]).predict(problem.target.X))
 
 
+@pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 keeps such integers as text")
 @pytest.mark.filterwarnings("ignore::shiftune.errors.DataWarning")
 def test_integers_beyond_floats():
-    rows = {"site": list("ABBBB"), "y": [None, 0.5, 1, 2, 3.5], "a": [2, 1, 1, 10**400, 3]}
+    large = np.array([2, 1, 1, 10**400, 3], dtype=object)
+    rows = {"site": list("ABBBB"), "y": [None, 0.5, 1, 2, 3.5], "a": large}
     with pytest.raises(DataError, match="column 'a' has 1 infinite value"):
         ShiftProblem.from_frame(pd.DataFrame(rows), site="site", label="y", target="A")

@@ -268,7 +268,7 @@ def _flaw_of(labels: NDArray[Any]) -> str:
             f"mixes {' and '.join(sorted(kinds))}; convert it to one type, for example with "
             "y.astype(str)"
         )
-    if kind == "O" and any("\0" in value for value in pd.unique(labels)):
+    if kind == "O" and any("\0" in value for value in set(labels)):
         return "has values with a NUL character; replace them"
     return ""
 

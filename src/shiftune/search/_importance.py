@@ -121,7 +121,8 @@ class _Sample:
     def increases(self, features: Sequence[Any]) -> Losses:
         """Increase of the losses by values of the target in these features."""
         data, donors = self.data, self.donors.ravel()
-        moved: Any = rows_of(data.X_validation, np.tile(np.arange(len(data.folds)), _REPEATS))
+        repeats = np.tile(np.arange(len(data.folds)), _REPEATS)
+        moved: Any = rows_of(data.X_validation, repeats).copy()
         target: Any = self.tables[0]
         for name in features:
             if isinstance(moved, pd.DataFrame):
