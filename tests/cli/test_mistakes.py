@@ -43,7 +43,7 @@ def flat(done):
         (["--loss", "brier_score"], "the loss 'brier_score' is for classes, and the labels are"),
         (["--loss", "r2"], "use loss='squared'"),
         (["--loss", "log_loss"], "choose from squared, half_squared, absolute, pinball"),
-        (["--date-format", "%Q"], "'%Q' is no format of dates ('Q' is a bad directive"),
+        (["--date-format", "%Q"], "'%Q' is not a date format ('Q' is a bad directive"),
         (["--date-format", "%d%d"], "formats look like %d/%m/%Y"),
         (["--task", "classification"], "different numbers, too many"),
         (["--ratio", "magic"], "magic"),

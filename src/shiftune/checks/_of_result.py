@@ -551,7 +551,7 @@ def trials_check(result: SearchResult) -> Check:
     if not notes:
         finding = f"{count(len(result.risks), 'trial')} evaluated, of {asked} asked for."
         return Check(_TRIALS, Level.OK, finding, NOTHING_TO_DO, numbers)
-    texts = ("; ".join(dict.fromkeys(each)) for each in zip(*notes, strict=True))
+    texts = ("; ".join(dict.fromkeys(parts)) for parts in zip(*notes, strict=True))
     finding, advice = (f"{text[0].upper()}{text[1:]}." for text in texts)
     headline = "; ".join(what.partition(" (")[0] for what, _ in notes)
     return Check(_TRIALS, Level.CAUTION, finding, advice, numbers, headline)

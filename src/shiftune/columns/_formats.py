@@ -381,12 +381,12 @@ def parse_dates(column: pd.Series, date_format: str) -> pd.Series:
 
 
 def check_date_format(date_format: str) -> None:
-    """Refuse what is no format of dates."""
+    """Refuse what is not a date format."""
     try:
         pd.to_datetime(["-"], format=date_format, errors="coerce")
     except Exception as error:  # re.error for %d%d
         raise SettingsError(
-            f"{date_format!r} is no format of dates ({error}); formats look like %d/%m/%Y"
+            f"{date_format!r} is not a date format ({error}); formats look like %d/%m/%Y"
         ) from error
 
 

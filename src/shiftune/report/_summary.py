@@ -306,7 +306,7 @@ def _comparisons(result: SearchResult, constant: Mapping[str, float]) -> list[di
     if constant:
         ends = ("value", ""), ("low", "_low"), ("high", "_high")
         of_it, gap = (
-            {end: constant[of + each] for end, each in ends} for of in ("constant", "gain")
+            {end: constant[of + suffix] for end, suffix in ends} for of in ("constant", "gain")
         )
         rows.append({"name": CONSTANT, **of_it, "gap": gap})
     if (default := result.default.risk) is not None:

@@ -583,7 +583,7 @@ class SearchResult(ResultMethods):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes on unused families, an interval without width."""
-        notes = ["; ".join(each) for each in unused(self.families, finished_trials(self.study))]
+        notes = ["; ".join(note) for note in unused(self.families, finished_trials(self.study))]
         risk = self.risk
         low, high = risk.interval()
         if high <= low:  # it does not mean that the risk is known
