@@ -251,10 +251,10 @@ class SearchOptions:
 
         In `metrics_`; see `shiftune.metrics.metric_named`.
     importance_timeout : float, optional
-        Estimate which columns matter at the target, for the report; begin no further column after
+        Estimate which columns matter at the target, for the report; start no further column after
         this many seconds. Default: not estimated.
 
-        The table is that of `importance()`, after which reports have it, too. Of several targets
+        The table is that of `importance()`, after which reports have it, too. With several targets,
         each has as many seconds; they share the fits.
     callbacks : list of functions, optional
         Called with the study and the finished trial after every trial, as Optuna does;

@@ -128,7 +128,7 @@ def diagnose(options: DiagnoseOptions) -> None:
     has, for each source, its rows, the mean density ratio (weight; 1: the source covers the
     target), the effective share of its rows after weighting, the share of target rows that are
     unlike any of its rows (uncovered), and a verdict. Half of the rows estimate the ratio, the
-    other half its mean. Tune uses all sources by default; risk estimators with density ratios,
+    other half its mean. By default, tune uses all sources; risk estimators with density ratios,
     such as variance_reduced, leave doubtful sources out.
     """
     from shiftune.cli import _tune
@@ -227,8 +227,8 @@ def predict(
     The table needs the columns that the model reads, in any order. Each line has the identifiers of
     the row, its position in the table counted from 0, the prediction, and for classes their
     probabilities. The latest update of the model is used, if there is one. With several targets,
-    the table names the site of each row, whose model predicts it; what to expect at a site that is
-    new goes to standard error.
+    the table names the site of each row, and the site's own model predicts it; for a new site, the
+    expected error goes to standard error.
 
     Notes on what differs from the training rows go to standard error. The table is read twice, in
     parts, and may be larger than the memory.
@@ -283,7 +283,7 @@ def label_plan(
     With several targets, rows are divided so that the summed expected error falls most. The file
     has the identifiers, the number of the row in the table, the columns that the model uses, and an
     empty column for the label. Rows whose label was used before are not drawn. Rows may stay empty,
-    but not because of what their label is.
+    but not because of their label.
     """
     from shiftune.cli import _update
 

@@ -282,7 +282,7 @@ class ResultMethods:
         Parameters
         ----------
         timeout : float, optional
-            Seconds after which no further column is begun; those that shift most come first.
+            Start no further column after this many seconds; those that shift most come first.
         level : float
             Of the intervals, which need two sources.
 
