@@ -25,9 +25,9 @@ class RatesByGroup(ClassifierMixin, BaseEstimator):
         self.edges_ = np.quantile(X[self.number], inner)
         second = pd.Series(np.asarray(y) == self.classes_[1], index=X.index, dtype=float)
         self.overall_ = second.mean()
-        found = second.groupby(self._cells(X)).agg(["sum", "count"])
-        self.rates_ = (found["sum"] + self.prior_rows * self.overall_) / (
-            found["count"] + self.prior_rows
+        cells = second.groupby(self._cells(X)).agg(["sum", "count"])
+        self.rates_ = (cells["sum"] + self.prior_rows * self.overall_) / (
+            cells["count"] + self.prior_rows
         )
         return self
 
