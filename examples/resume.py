@@ -22,8 +22,8 @@ def search(n_trials):
     model = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=30)
     space = spaces.hist_gradient_boosting()
     del space["max_iter"]
-    search = ShiftSearch(model, space, n_trials=n_trials, storage=JOURNAL)
-    return search.fit(problem)
+    tuned = ShiftSearch(model, space, n_trials=n_trials, storage=JOURNAL)
+    return tuned.fit(problem)
 
 
 if __name__ == "__main__":
