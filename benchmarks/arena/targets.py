@@ -169,10 +169,12 @@ def shared(sites: Sites, seed: int, trials: int) -> tuple[list[dict[str, Any]], 
     return rows, seconds
 
 
-def run_shared(out: Path, datasets: Sequence[str], seeds: Iterable[int], trials: int) -> None:
+def run_shared(
+    out: Path, datasets: Sequence[str], seeds: Iterable[int], trials: int, numbers: Sequence[int]
+) -> None:
     """Write the rows of all cells that the files do not have."""
     rows_file, cpu_file = RowFile(out / "shared.csv", *SHARED), RowFile(out / "cpu.csv", *CPU)
-    for cell in _cells(datasets, seeds, (*NUMBERS, CPU_NUMBER)):
+    for cell in _cells(datasets, seeds, numbers):
         if (*cell, "shared") in cpu_file or (sites := sites_of(cell[0], cell[2], cell[1])) is None:
             continue
         rows, seconds = shared(sites, cell[1], trials)
@@ -401,7 +403,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=24)
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--datasets", nargs="+")
-    parser.add_argument("--numbers", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--numbers", type=int, nargs="+", help="of targets")
     parser.add_argument("--source-rows", type=int, default=300)
     parser.add_argument("--sources", type=int, default=8)
     parser.add_argument("--steps", nargs="+", default=["targets_", "label_plan"])
@@ -410,13 +412,14 @@ def main() -> None:
         return summary(args.out)
     if args.part == "scale":
         others = args.sources, args.source_rows, args.trials, args.steps
-        return run_scale(args.out, args.numbers, others)
+        return run_scale(args.out, args.numbers or [10, 100, 1000], others)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         without = {*PAPER, *SLOW}
         datasets = args.datasets or [name for name in real_datasets() if name not in without]
         if args.part == "shared":
-            return run_shared(args.out, datasets, args.seeds, args.trials)
+            numbers = args.numbers or (*NUMBERS, CPU_NUMBER)
+            return run_shared(args.out, datasets, args.seeds, args.trials, numbers)
         return run_plans(args.out, datasets, args.seeds, args.trials, args.draws)
 
 

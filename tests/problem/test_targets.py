@@ -149,6 +149,18 @@ def test_large_tables_draw_from_every_target():
         (["A", "Z"], DataError, "no site 'Z'"),
         (list("ABCDE"), DataError, "no sources"),
         ([], SettingsError, "no target"),
+        (["A", "unlabelled"], SettingsError, "give it alone"),
+        ("A", DataError, r"label, too \(target='unlabelled'\)"),
+        (
+            table()[:0].drop(columns=["shop", "sales"]),
+            DataError,
+            "the table of 'target' has no rows",
+        ),
+        (
+            table()[["kind"]],
+            DataError,
+            "the table of 'target' lacks 'area', which the sources have",
+        ),
     ],
 )
 def test_wrong_targets_are_refused(target, error, words):
@@ -174,5 +186,7 @@ def test_wrong_sites_are_refused():
         problem.at(df[:0])
     with pytest.raises(DataError, match="'B' is the target and cannot also be a source"):
         problem.at(df[:5], name="B")
+    with pytest.raises(DataError, match="one site at a time"):
+        problem.at(["A", "E"])
     with pytest.raises(DataError, match="no sources"):
         of(df[df["shop"].isin(["A", "B"])], "A").at("B")

@@ -118,6 +118,37 @@ def test_no_model_is_fitted_for_a_target(df, monkeypatch):
         assert found.verdict_.trust
 
 
+def test_what_is_shared_is_computed_once_and_no_trial_is_estimated_for_the_table(df, monkeypatch):
+    search = searched(problem_of(df, ["A", "B", "F"]))
+    result, calls = search.result_, []
+    for name in ("losses", "source_metrics", "medians"):
+        monkeypatch.setattr(type(result), name, _counted(name, calls, type(result)))
+    monkeypatch.setattr("shiftune.search._result.risks_at", lambda _: calls.append("risks_at"))
+    assert len(search.targets_) == 3
+    assert {"losses", "source_metrics"} <= set(calls) - {"risks_at"}
+    assert len(calls) == len(set(calls))
+    assert "risks_at" not in calls
+
+
+def _counted(name, calls, kind):
+    shared, compute = vars(kind)[name], vars(kind)[name].func
+    counting = type(shared)(lambda result: (calls.append(name), compute(result))[1])
+    counting.__set_name__(kind, name)
+    return counting
+
+
+def test_another_target_has_the_trials_of_the_search(df, tmp_path):
+    problem = problem_of(df, TARGETS)
+    first = searched(problem, storage=tmp_path / "study.journal")
+    found = first.at("F")
+    ShiftSearch(**first.get_params(deep=False) | {"n_trials": 6}).fit(problem)
+    assert len(found.trials_) == len(first.trials_) == 4
+    assert found.best_index_ == first.best_index_
+    own = alone(df, "F").trials_
+    np.testing.assert_allclose(found.trials_["risk"], own["risk"], rtol=1e-6)
+    np.testing.assert_allclose(found.trials_["criterion"], own["criterion"], rtol=1e-6)
+
+
 def test_an_update_is_that_of_a_search_of_its_own(df, search):
     own = alone(df, "F")
     rows = df[df["shop"] == "F"][:20]
@@ -199,7 +230,19 @@ def test_the_most_urgent_target_is_first(df):
 
 def test_new_categories_are_special(df):
     odd = df.assign(kind=df["kind"].where(df["shop"] != "A", "w"))
-    assert "kind: 100 % new" in searched(problem_of(odd, TARGETS)).targets_.loc["A", "special"]
+    found = searched(problem_of(odd, TARGETS)).targets_
+    assert "kind: 100 % new" in found.loc["A", "special"]
+    assert found.loc["A", "outside"] == 1
+
+
+def test_the_table_has_the_share_of_rows_beyond_the_sources(df):
+    far = df.assign(area=df["area"].where(df["shop"] != "F", df["area"] + 9))
+    found = searched(problem_of(far, TARGETS)).targets_
+    low, high = far["area"][~far["shop"].isin(TARGETS)].quantile([0.01, 0.99])
+    for site in TARGETS:
+        expected = 1 - far["area"][far["shop"] == site].between(low, high).mean()
+        assert found.loc[site, "outside"] == pytest.approx(expected)
+    assert found.loc["F", "outside"] > 0.5
 
 
 @pytest.mark.parametrize(

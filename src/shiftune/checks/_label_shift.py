@@ -23,42 +23,35 @@ _MOST_ROWS = 10_000
 _MOST_GROUPS = 8
 _MOST_STEPS, _CONVERGED = 500, 1e-6
 _PENALTY = 10.0
+# Differences of the likely from the expected frequency; the same as a factor, for rare classes.
+_SMALL, _TWICE = 0.05, 2.0
 # One wild row would otherwise decide a linear fit.
 _MOST_SDS_FROM_MEAN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class LabelShift:
-    """Frequency of the class that may be more frequent than expected; see `label_shift`.
-
-    Attributes
-    ----------
-    label : str
-        The class.
-    expected : float
-        Its mean probability over the target's rows: its frequency, if p(y|x) is the same.
-    mixed : float
-        Its frequency, if p(x|y) is the same: the target's rows are a mixture of the classes'.
-    lowest, highest : float
-        Its frequencies at the sources.
-    sources : int
-        How many there are.
-    trust : float
-        Share of the step from `expected` to `mixed` that would have been right at the sources.
-    """
+    """Frequency of the class that may be more frequent than expected; see `label_shift`."""
 
     label: str
-    expected: float
-    mixed: float
-    lowest: float
+    expected: float  # mean probability over the target's rows: its frequency, if p(y|x) is the same
+    mixed: float  # if p(x|y) is the same: the target's rows are a mixture of the classes'
+    lowest: float  # at the sources
     highest: float
     sources: int
+    # Share of the step from `expected` to `mixed` that would have been right at the sources; 1
+    # where the whole step would not matter.
     trust: float
 
     @property
     def likely(self) -> float:
         """Its frequency by both: the second as far as it would have been right at the sources."""
         return self.expected + self.trust * (self.mixed - self.expected)
+
+
+def far_apart(expected: float, likely: float) -> bool:
+    """Whether a frequency is so much higher than expected that a caution is due."""
+    return likely - expected >= _SMALL or likely >= _TWICE * expected
 
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
@@ -79,11 +72,7 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
     .. math:: \gamma = \frac{\sum_j a_j^\top b_j}{\sum_j b_j^\top b_j},
               \quad 0 \le \gamma \le 1 .
 
-    Parameters
-    ----------
-    sources : sequence of labelled sites
-        At least two.
-    X_target : rows of the target
+    It takes most of the time, and is computed where the frequencies are `far_apart`.
 
     References
     ----------
@@ -118,8 +107,13 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
         raise DataError(f"label shift needs at least two classes, got {classes.tolist()}")
     site = np.repeat(np.arange(len(read)), [len(s) for s in read])
     shares = np.array([[np.mean(s.labels == c) for c in classes] for s in sources])
+    model, prior = _model(Z_all, y, classes)
+    P = model.predict_proba(Z_target)
+    expected, mixed = P.mean(axis=0), frequencies(P, prior)
+    c = int(np.argmax(mixed - expected))
+    matters = far_apart(float(expected[c]), float(mixed[c]))
     right = steps = 0.0
-    for group in range(min(len(read), _MOST_GROUPS)):
+    for group in range(min(len(read), _MOST_GROUPS)) if matters else ():
         held = site % _MOST_GROUPS == group
         if len(np.unique(y[~held])) < len(classes):
             continue
@@ -129,10 +123,6 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
             step = frequencies(P, prior) - P.mean(axis=0)
             right += float(step @ (shares[j] - P.mean(axis=0)))
             steps += float(step @ step)
-    model, prior = _model(Z_all, y, classes)
-    P = model.predict_proba(Z_target)
-    expected, mixed = P.mean(axis=0), frequencies(P, prior)
-    c = int(np.argmax(mixed - expected))
     return LabelShift(
         str(classes[c]),
         float(expected[c]),
@@ -140,7 +130,7 @@ def label_shift(sources: Sequence[Site], X_target: Features) -> LabelShift:
         float(shares[:, c].min()),
         float(shares[:, c].max()),
         len(sources),
-        float(np.clip(right / steps, 0, 1)) if steps > 0 else 0.0,
+        (float(np.clip(right / steps, 0, 1)) if steps > 0 else 0.0) if matters else 1.0,
     )
 
 

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from shiftune._names import Level
 from shiftune._wording import count, figures, listed, loss_in_words, percent
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, Check
-from shiftune.checks._label_shift import LabelShift
+from shiftune.checks._label_shift import LabelShift, far_apart
 from shiftune.columns._column import ColumnKind
 from shiftune.evaluate._fits import StudyData
 from shiftune.problem._site import rows_of
@@ -326,10 +326,8 @@ def _verb(names: list[str], one: str, several: str) -> str:
 # ---------------------------------------------------------------- class frequencies
 
 _PREVALENCE = "class frequencies"
-# Differences of the likely from the expected frequency.
-_SMALL, _LARGE = 0.05, 0.07
-# The same as a factor, for rare classes.
-_TWICE = 2.0
+# Difference of the likely from the expected frequency.
+_LARGE = 0.07
 # With fewer, how likely it is is a guess.
 _FEWEST_SOURCES = 5
 
@@ -343,20 +341,20 @@ def prevalence_check(shift: LabelShift) -> Check:
     far as that would have been right at the sources. A problem: 7 points, at worst outside the
     range of the sources, of which there are at least five.
     """
-    apart = shift.likely - shift.expected
     outside = not shift.lowest <= shift.mixed <= shift.highest
     numbers = {
         "expected": shift.expected,
         "mixed": shift.mixed,
         "lowest": shift.lowest,
         "highest": shift.highest,
-        "trust": shift.trust,
     }
+    if far_apart(shift.expected, shift.mixed):
+        numbers["trust"] = shift.trust
     about = (
         f"{percent(shift.expected)} of the target's rows are expected to be {shift.label!r}, as "
         "similar rows of the sources are"
     )
-    if apart < _SMALL and shift.likely < _TWICE * shift.expected:
+    if not far_apart(shift.expected, shift.likely):
         finding = f"{about}; nothing contradicts it."
         return Check(_PREVALENCE, Level.OK, finding, NOTHING_TO_DO, numbers)
     likely = ", or ".join(dict.fromkeys((percent(shift.likely), percent(shift.mixed))))
@@ -370,7 +368,7 @@ def prevalence_check(shift: LabelShift) -> Check:
         "probabilities and the estimated risk are wrong there; some ten labels (search.update) "
         "correct the level."
     )
-    sure = apart >= _LARGE and outside and shift.sources >= _FEWEST_SOURCES
+    sure = shift.likely - shift.expected >= _LARGE and outside and shift.sources >= _FEWEST_SOURCES
     level = Level.PROBLEM if sure else Level.CAUTION
     headline = f"{shift.label!r} may be far more frequent at the target than the sources suggest"
     return Check(_PREVALENCE, level, finding, advice, numbers, headline)
@@ -427,8 +425,7 @@ def _range_check(result: SearchResult) -> Check:
     predictions, context, risk = result.choice.predictions, result.context, result.risk
     estimates = None
     if predictions is not None and isinstance(context.risk, RegressionAdjusted):
-        losses = context.data.losses(predictions, result.loss)
-        estimates = context.risk.least_and_most_adjusted(losses)
+        estimates = context.risk.least_and_most_adjusted(result.losses["model"])
     rows = _rows_of_target(result, most, "lies", "lie")
     beyond = f"{rows} at the edge of the sources' range or beyond in {listed(names, MOST_NAMES)}"
     if estimates is None:  # not an adjusted estimate: the range alone

@@ -30,7 +30,11 @@ from shiftune._wording import (
 )
 from shiftune.checks._checks import MOST_NAMES, NOTHING_TO_DO, SIGNIFICANT, Check, Checks, chance
 from shiftune.checks._label_shift import label_shift
-from shiftune.checks._of_data import extrapolation_check, overlap_check, prevalence_check
+from shiftune.checks._of_data import (
+    extrapolation_check,
+    overlap_check,
+    prevalence_check,
+)
 from shiftune.errors import ProblemError
 from shiftune.evaluate._fits import constant_predictions
 from shiftune.problem import pooled
@@ -57,7 +61,9 @@ def run_checks(result: SearchResult) -> Checks:
         return Checks([Check("overlap", Level.OK, finding, NOTHING_TO_DO, {})])
     risk, problem = result.risk, result.problem
     counted = {name for name, lam in zip(risk.names, risk.lam, strict=True) if lam > 0}
-    X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
+    X = result.context.data.X_validation  # of all sites
+    if result.settings.shares is not None or len(counted) < len(risk.names):
+        X, _ = pooled([site for site in problem.labelled_sites if site.name in counted])
     uncovered = float(uncovered_shares(problem.target.X, [X])[0])
     weighted = result.context.data.weights is not None
     frequencies = []
@@ -108,8 +114,8 @@ def skill_check(result: SearchResult) -> Check:
             {},
             "skill is unknown",
         )
-    constant = constant_predictions(data, result.loss).astype(predictions.dtype)
     with_model = result.choice.risk
+    constant = constant_predictions(data, result.loss).astype(predictions.dtype)
     without = result.context.estimate(data.losses(constant, result.loss))
     gain = without.minus(with_model)
     chance_of_none = float(stdtr(gain.dof, -gain.value / gain.stderr)) if gain.stderr else 0.5
@@ -513,7 +519,7 @@ def enough_check(result: SearchResult) -> Check:
             "site"
         )
     if predictions is not None:
-        numbers["tail"] = share = tail_share(data.losses(predictions, result.loss))
+        numbers["tail"] = share = tail_share(result.losses["model"])
         if share > _HEAVY_TAIL:
             reasons.append(
                 f"losses dominated by a few rows: 1 % of them have {percent(share)} of the variance"
@@ -542,14 +548,15 @@ def trials_check(result: SearchResult) -> Check:
     """
     trials, asked = finished_trials(result.study), result.settings.n_trials
     numbers = {"asked": float(asked), "finished": float(len(trials))}
-    numbers["evaluated"] = float(len(result.risks))
+    evaluated = len((result.origin or result).risks)
+    numbers["evaluated"] = float(evaluated)
     notes = list(unused(result.families, trials))
     whole = isinstance(result.settings.sampler, GridSampler | BruteForceSampler)
     if len(trials) < _FINISHED * asked and not whole:
         advice = "run more trials: better parameters, or a better model, may not have been tried"
         notes.insert(0, (f"only {len(trials)} of {count(asked, 'trial')} finished", advice))
     if not notes:
-        finding = f"{count(len(result.risks), 'trial')} evaluated, of {asked} asked for."
+        finding = f"{count(evaluated, 'trial')} evaluated, of {asked} asked for."
         return Check(_TRIALS, Level.OK, finding, NOTHING_TO_DO, numbers)
     texts = ("; ".join(dict.fromkeys(parts)) for parts in zip(*notes, strict=True))
     finding, advice = (f"{text[0].upper()}{text[1:]}." for text in texts)

@@ -382,9 +382,10 @@ def described(column: Column, values: pd.Series, rows: TableRows) -> Column:
             learned = replace(learned, levels=tuple(sorted(seen)))
     elif not missing.all():
         dates = column.kind == "date"
-        numbers = pd.Series(days_in(values)) if dates else values
-        parts = _parts_of(values, numbers, rows) if dates else ()
-        learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()), parts=parts)
+        numbers = days_in(values) if dates else values.to_numpy(float, na_value=np.nan)
+        parts = _parts_of(values, pd.Series(numbers), rows) if dates else ()
+        low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+        learned = replace(learned, low=low, high=high, parts=parts)
     unseen, beyond = _beyond(learned, values, rows)
     return replace(learned, unseen=unseen, beyond=beyond)
 
@@ -476,9 +477,9 @@ def _copies_site(column: Column, values: pd.Series, rows: TableRows) -> str:
 
 def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, str]:
     """Return the share of target rows with unseen categories, and what lies beyond the sources."""
-    of_target, n = values[rows.inside].dropna(), int(rows.inside.sum())
+    n = int(rows.inside.sum())
     if column.kind == "category" and column.levels is not None:
-        counts = counted(as_text(of_target))
+        counts = counted(as_text(values[rows.inside].dropna()))
         new = counts[~counts.index.isin(column.levels)]
         if m := int(new.sum()):
             have = "has a category" if m == 1 else "have categories"
@@ -486,12 +487,13 @@ def _beyond(column: Column, values: pd.Series, rows: TableRows) -> tuple[float, 
                 f"{count(m, 'row')} of the target ({percent(m / n)}) {have} that no source has: "
                 f"{listed(new.index, 3)}"
             )
-    # Where the target has neither the smallest nor the largest number, none is beyond the others.
-    if column.kind == "number" and not of_target.between(column.low, column.high, "neither").all():
-        others, remarks = values[~rows.inside], []
+    if column.kind == "number":
+        numbers, remarks = values.to_numpy(float, na_value=np.nan), []
+        of_target, others = numbers[rows.inside], numbers[~rows.inside]
+        others = others[~np.isnan(others)]
         # Of n rows from one distribution, a share of 7 / n lies beyond the others with p = e^-7.
-        most = n * max(MOST_OUTSIDE, 7 / max(others.count(), 1))
-        low, high = others.min(), others.max()
+        most = n * max(MOST_OUTSIDE, 7 / max(len(others), 1))
+        low, high = (others.min(), others.max()) if len(others) else (np.nan, np.nan)
         for outside, where, limit in (
             (of_target < low, "below the smallest", low),
             (of_target > high, "above the largest", high),

@@ -106,10 +106,10 @@ class Columns(Mapping[str, Column]):
         """Return the same columns with what the rows of another target hold; `sites` include it."""
         where = np.repeat(list(sites), [len(X) for X in sites.values()])
         rows, used = TableRows(pd.Series(where, dtype=object), target), dict(self._used)
+        every = pd.concat(sites.values(), ignore_index=True)
         for name, column in self.items():
             if not column.parts:
-                parts = [X[column.name] for X in sites.values()]
-                used[name] = described(column, pd.concat(parts, ignore_index=True), rows)
+                used[name] = described(column, every[column.name], rows)
         return replace(self, _used=used)
 
     @property

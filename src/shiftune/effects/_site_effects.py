@@ -465,6 +465,7 @@ class SiteEffects:
             )
         ]
         self._drawn: dict[int, list[list[tuple[Rows, Floats]]]] = {}
+        self._losses: dict[int, list[Floats]] = {}
 
     def _learn_values(self, scaled: Sequence[Floats], y: Sequence[NDArray[Any]]) -> None:
         """Learn the noise, and what the loss prefers to the centre.
@@ -599,11 +600,13 @@ class SiteEffects:
         """
         if not labels or not self.out_of_site:
             return self._plain
-        losses = self.source_values(labels, lambda y, p: self.loss(y, p, self.classes))
-        return [
-            self._extrapolated(source, plain, updated, labels)
-            for source, plain, updated in zip(self.sources, self._plain, losses, strict=True)
-        ]
+        if labels not in self._losses:
+            losses = self.source_values(labels, lambda y, p: self.loss(y, p, self.classes))
+            self._losses[labels] = [
+                self._extrapolated(source, plain, updated, labels)
+                for source, plain, updated in zip(self.sources, self._plain, losses, strict=True)
+            ]
+        return self._losses[labels]
 
     def source_values(
         self, labels: int, of: Callable[[NDArray[Any], Floats], Floats]

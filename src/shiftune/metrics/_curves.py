@@ -65,7 +65,7 @@ def calibration_curve(new_site: NewSite, site: str | None = None) -> pd.DataFram
     grid = np.linspace(low, high, _POINTS)
     if site is None:
         intercepts, slopes = (new_site.at_sites(metric) for metric in _LINE)
-        band = [new_site.combined(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
+        band = [new_site.estimate(_LINE[0], _at(odds, intercepts, slopes)) for odds in grid]
         rows = [(point.value, point.low, point.high) for point in band]
     else:
         number = names.index(check_choice(site, names, "source"))

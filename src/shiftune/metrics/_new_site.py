@@ -163,14 +163,13 @@ class NewSite:
         if fitted is not None:
             self._fitted[tuple(range(len(predictions.names)))] = fitted
 
-    def estimate(self, metric: Metric) -> NewSiteMetric:
-        """Estimate one metric."""
+    def estimate(
+        self, metric: Metric, sites: tuple[SiteMetric, ...] | None = None
+    ) -> NewSiteMetric:
+        """Estimate a metric, from those of all sources if they are known."""
         if reason := self.predictions.obstacle(metric):
             return NewSiteMetric(metric, note=reason)
-        return self.combined(metric, self.at_sites(metric))
-
-    def combined(self, metric: Metric, sites: tuple[SiteMetric, ...]) -> NewSiteMetric:
-        """Estimate a metric from those of all sources."""
+        sites = self.at_sites(metric) if sites is None else sites
         note = _about_missing(sites)
         used = [j for j, site in enumerate(sites) if np.isfinite(site.value)]
         if len(used) < _FEWEST_SITES:
@@ -229,7 +228,8 @@ class NewSite:
             row_weights = None
             if weights is not None and of_target is not None:
                 row_weights = [of_target, *(weights[j] for j in used)]
-            self._fitted[used] = clone(like).fit(self.X_target, sources, row_weights)
+            rows = [self.X_target, *sources]
+            self._fitted[used] = clone(like).fit_checked(rows, row_weights)
         return self._fitted[used]
 
 
@@ -268,7 +268,9 @@ class MetricTables(NamedTuple):
     by_site: pd.DataFrame
 
 
-def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> MetricTables:
+def metric_tables(
+    metrics: Sequence[Metric], new_site: NewSite | None, of_sources: SourceMetrics | None = None
+) -> MetricTables:
     """Estimate metrics, at the target and at every source.
 
     Parameters
@@ -276,17 +278,40 @@ def metric_tables(metrics: Sequence[Metric], new_site: NewSite | None) -> Metric
     metrics : Metrics
     new_site : NewSite or None
         None where there are no predictions; all estimates are NaN then.
+    of_sources : SourceMetrics, optional
+        Of these metrics and predictions, where they are known.
     """
+    known = of_sources or SourceMetrics.of(metrics, new_site)
     if new_site is None:
         note = "no predictions were kept"
-        estimates = [NewSiteMetric(metric, note=note) for metric in metrics]
-        return MetricTables(_table(estimates), _by_site(estimates, 0.95))
-    estimates = [new_site.estimate(metric) for metric in metrics]
+        return MetricTables(_table([NewSiteMetric(m, note=note) for m in metrics]), known.table)
+    pairs = zip(metrics, known.by_metric, strict=True)
+    estimates = [new_site.estimate(metric, sites) for metric, sites in pairs]
     seen = "from models that have seen the sites, so probably too good"
-    return MetricTables(
-        _table(estimates, "" if new_site.predictions.unseen else seen),
-        _by_site(estimates, new_site.level),
-    )
+    return MetricTables(_table(estimates, "" if new_site.predictions.unseen else seen), known.table)
+
+
+class SourceMetrics(NamedTuple):
+    """Metrics at the sources, which are the same for every target: by metric, and as a table."""
+
+    by_metric: list[tuple[SiteMetric, ...]]
+    table: pd.DataFrame
+
+    @classmethod
+    def of(cls, metrics: Sequence[Metric], new_site: NewSite | None) -> SourceMetrics:
+        """Compute them; a metric that cannot be computed has none."""
+        by_metric: list[tuple[SiteMetric, ...]] = [()] * len(metrics)
+        level = 0.95
+        if new_site is not None:
+            obstacle, level = new_site.predictions.obstacle, new_site.level
+            by_metric = [() if obstacle(m) else new_site.at_sites(m) for m in metrics]
+        rows = [
+            (m.name, s.site, s.n, s.value, s.stderr, *own_interval(m, s, level), s.note)
+            for m, sites in zip(metrics, by_metric, strict=True)
+            for s in sites
+        ]
+        columns = ["metric", "site", "rows", "value", "stderr", "low", "high", "note"]
+        return cls(by_metric, pd.DataFrame(rows, columns=columns).set_index(["metric", "site"]))
 
 
 def _table(estimates: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
@@ -312,16 +337,6 @@ def _table(estimates: Sequence[NewSiteMetric], note: str = "") -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows).set_index("metric")
-
-
-def _by_site(estimates: Sequence[NewSiteMetric], level: float) -> pd.DataFrame:
-    rows = []
-    for estimate in estimates:
-        for s in estimate.sites:
-            low, high = own_interval(estimate.metric, s, level)
-            rows.append((estimate.metric.name, s.site, s.n, s.value, s.stderr, low, high, s.note))
-    columns = ["metric", "site", "rows", "value", "stderr", "low", "high", "note"]
-    return pd.DataFrame(rows, columns=columns).set_index(["metric", "site"])
 
 
 def own_interval(metric: Metric, site: SiteMetric, level: float) -> tuple[float, float]:

@@ -207,14 +207,8 @@ class ProductsRegressor(_Products, _PenalisedRegressor):
     Values beyond those of the training rows count as the nearest of these: a target whose values
     lie outside gets no extrapolated effects (`benchmarks/arena/limits.py`).
 
-    Parameters
-    ----------
-    alpha : float
-        Penalty on the coefficients of standardised features.
-    degree : 1 or 2
+    `alpha` is the penalty on the coefficients of standardised features.
 
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> round(ProductsRegressor(0.1, degree=2).fit(X, X[:, 0] * X[:, 1]).score(X, X.prod(1)), 3)
     1.0
@@ -278,19 +272,9 @@ class KernelRegressor(_Kernel, _PenalisedRegressor):
     the rows and not with their square. Columns have mean 0 and standard deviation 1; values
     beyond 3 are drawn in smoothly, since one column with outliers would decide all distances.
 
-    Parameters
-    ----------
-    gamma : float
-        Inverse squared width; 1 is the mean squared distance of standardised columns, halved.
-    alpha : float
-        Penalty on the coefficients.
-    n_components : int
-        Number of features; at most one per row.
-    random_state : int or None
-        Of the rows that the features are made of.
+    `gamma` is the inverse squared width (1: the mean squared distance of standardised columns,
+    halved), `alpha` the penalty on the coefficients. At most one feature is made per row.
 
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(200, 1))
     >>> KernelRegressor(random_state=0).fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.95
     True

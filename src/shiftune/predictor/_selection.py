@@ -115,14 +115,9 @@ class Candidates:
         self._parts: dict[tuple[int, ...], Floats] = {}
 
     def weights(self, without: int | None = None, rounds: int = ROUNDS) -> Floats:
-        """Choose members; return the weights of all candidates, which add up to 1.
+        """Choose members, `without` a fold of sites; return weights, which add up to 1.
 
-        Parameters
-        ----------
-        without : int, optional
-            A fold of sites that is held out.
-        rounds : int
-            One round chooses the best single candidate.
+        One round chooses the best single candidate.
         """
         counts = np.zeros(len(self.predictions), dtype=np.intp)
         for _ in range(rounds):
@@ -213,21 +208,6 @@ class Choice:
     gain: Estimate | None = None
     predictions: Predictions | None = None
     of_single: Predictions | None = None
-
-    def at(
-        self,
-        rows: NDArray[np.bool_],
-        losses: Callable[[Predictions], list[Floats]],
-        estimate: Estimator,
-    ) -> Choice:
-        """Return the same members with their risk at another target, from some evaluated rows."""
-        assert self.predictions is not None  # whoever has none cannot ask
-        predictions, gain, single = self.predictions[rows], None, self.of_single
-        risk = estimate(losses(predictions))
-        if single is not None:
-            single = single[rows]
-            gain = estimate(losses(single)).minus(risk)
-        return Choice(self.weights, risk, gain, predictions, single)
 
 
 def choose(

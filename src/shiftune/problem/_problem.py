@@ -489,6 +489,8 @@ class ShiftProblem:
         """
         sources: tuple[Site, ...] = self.sources
         oracle: Site | None = None
+        if np.ndim(site) == 1:
+            raise DataError("ask for one site at a time: its name, or rows of shape (n, d)")
         if np.ndim(site):
             X = align({name: self.read(site), f"sources of {name}": self.sources[0].X})[name]
             target = Site(name, X)

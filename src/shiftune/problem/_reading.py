@@ -175,10 +175,12 @@ def about_unlabelled(
     if how == "error":
         name, n = next(iter(missing.items()))
         more = f" (and in {len(missing) - 1} more site(s))" if len(missing) > 1 else ""
+        none = any(rows[site] == n for site, n in missing.items())
+        targets = ", or tune for sites without any label, too (target='unlabelled')" * none
         raise DataError(
             f"site {str(name)!r}: the label {str(label)!r} is missing in {n} of "
             f"{rows[name]} rows{more}; fill it in, or leave those rows out "
-            "(missing_labels='drop', --drop-unlabelled on the command line)"
+            f"(missing_labels='drop', --drop-unlabelled on the command line){targets}"
         )
     total = sum(missing.values())
     words, verb = ("1 row", "is") if total == 1 else (f"{total} rows", "are")

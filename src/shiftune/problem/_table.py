@@ -196,8 +196,10 @@ def with_target(df: pd.DataFrame, target: pd.DataFrame, settings: TableSettings)
     site, name = settings.site, settings.target
     check_columns(target.columns, "the target's table")
     check_roles(df, settings.roles, settings.features or ())
-    for column in _features(df, settings):
-        check_choice(column, target.columns, "column of the target", DataError)
+    if lacking := [str(name) for name in _features(df, settings) if name not in target.columns]:
+        raise DataError(f"the table of {name!r} lacks {listed(lacking)}, which the sources have")
+    if not len(target):
+        raise DataError(f"the table of {name!r} has no rows; it needs at least one")
     if name in set(df[site].astype(str)):
         check_names([name], name)
     of_target = target.reindex(columns=df.columns)
@@ -355,6 +357,8 @@ def target_names(
     wanted = list(named) if types.is_list_like(named) else [named]
     if wanted == [UNLABELLED] and UNLABELLED not in names:
         wanted = _unlabelled(settings, df, sites)
+    elif UNLABELLED in wanted and UNLABELLED not in names:
+        raise SettingsError(f"{UNLABELLED!r} stands for all sites without labels; give it alone")
     if not wanted:
         raise SettingsError("there is no target; name at least one site")
     targets, others = [], [v for v in column.unique() if type(v) is not str]

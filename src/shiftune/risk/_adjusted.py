@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shiftune._wording import percent
 from shiftune.errors import DataError, OverlapWarning, SettingsError
+from shiftune.problem._site import Features
 from shiftune.ratio._density import target_and_sources
 from shiftune.ratio._overlap import Guard
 from shiftune.risk._estimate import Arrays, RiskEstimator, read_losses
@@ -97,9 +98,15 @@ class RegressionAdjusted(RiskEstimator):
         self, X_target: Any, X_sources: Sequence[Any], sample_weight: Sequence[Floats] | None = None
     ) -> Self:
         """Learn how the sources' rows, whose losses will be given, differ from the target's."""
+        return self.fit_checked(target_and_sources(X_target, X_sources), sample_weight)
+
+    def fit_checked(
+        self, tables: Sequence[Features], sample_weight: Sequence[Floats] | None = None
+    ) -> Self:
+        """Learn it from rows of the target and of the sources that have the same columns."""
         if not 0 < self.prior_r2 < 1:
             raise SettingsError(f"prior_r2 must lie between 0 and 1, got {self.prior_r2!r}")
-        target, *sources = target_and_sources(X_target, X_sources)
+        target, *sources = tables
         self.n_ = np.array([len(X) for X in sources], dtype=np.intp)
         moments = Moments().fit(target, sources)
         target_rows, rows = moments.target, moments.sources

@@ -30,7 +30,7 @@ from shiftune.metrics._curves import (
     threshold_for,
 )
 from shiftune.metrics._metric import SitePredictions
-from shiftune.metrics._new_site import MetricTables, NewSite, metric_tables
+from shiftune.metrics._new_site import MetricTables, NewSite, SourceMetrics, metric_tables
 from shiftune.predictor._conformal import SiteScores, class_sets, interval_around
 from shiftune.predictor._ensemble import ensemble_of, prediction_of
 from shiftune.predictor._selection import Choice
@@ -43,7 +43,7 @@ from shiftune.search._families import Families, Family, family_of, is_model, unu
 from shiftune.search._importance import fold_models, importance
 from shiftune.search._settings import Settings
 from shiftune.search._storage import PredictionStore
-from shiftune.search._targets import label_plan, target_table
+from shiftune.search._targets import label_plan, risks_at, target_table
 from shiftune.search._trial import (
     DEFAULTS,
     SECONDS,
@@ -51,8 +51,10 @@ from shiftune.search._trial import (
     Outcome,
     TrialContext,
     best_trial,
+    evaluated_risks,
     finished_trials,
     run_trial,
+    table,
 )
 from shiftune.search._updating import COUNTS, Updated, Updater, label_worth, site_scores, update
 
@@ -321,9 +323,11 @@ class ResultMethods:
         -------
         DataFrame
             Indexed by site: ``rows``; the expected loss ``risk``, with its 95 % interval from
-            ``low`` to ``high``; ``verdict`` and its ``reason``; ``special``, the columns in which
-            its rows differ most from the sources'; ``gain_30``, how much 30 labels would lower the
-            loss; and ``truth``, the mean loss on the site's labels, of models without it.
+            ``low`` to ``high``; ``verdict`` and its ``reason``; ``outside``, the share of its rows
+            beyond the sources' range or categories in the column where it is largest; ``special``,
+            the columns in which they differ most from the sources'; ``gain_30``, how much 30 labels
+            would lower the loss; and ``truth``, the mean loss on the site's labels, of models
+            without it.
         """
         return target_table(self._result(), sources=sources)
 
@@ -444,10 +448,6 @@ class SearchResult(ResultMethods):
         Parameters of the search in words, for those who want to repeat it.
     ratio : DensityRatio or None
     study : optuna.Study
-    trials : DataFrame
-        `ShiftSearch.trials_`.
-    risks : dict from trial number to RiskEstimate
-        Of every trial that was evaluated, in their order.
     choice : Choice
         Trials of the final model, their weights and their risk together.
     store : PredictionStore
@@ -462,8 +462,6 @@ class SearchResult(ResultMethods):
     options: dict[str, str]
     ratio: DensityRatio | None
     study: optuna.Study
-    trials: pd.DataFrame
-    risks: dict[int, RiskEstimate]
     choice: Choice
     store: PredictionStore
     origin: SearchResult | None = None
@@ -473,8 +471,21 @@ class SearchResult(ResultMethods):
 
     @property
     def shares_sources(self) -> bool:
-        """Whether the sources are those of `origin`, which then has what follows from them."""
-        return self.origin is not None and self.problem.names == self.origin.problem.names
+        """Whether the evaluated rows are those of `origin`, which has what follows from them."""
+        return self.origin is not None and self.context.data is self.origin.context.data
+
+    @cached_property
+    def risks(self) -> dict[int, RiskEstimate]:
+        """Estimates of all evaluated trials by their numbers; at another target, of those kept."""
+        return evaluated_risks(self.study) if self.origin is None else risks_at(self)
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """`ShiftSearch.trials_`."""
+        finished = finished_trials(self.study)
+        if self.origin is not None:  # others may have added trials since
+            finished = [trial for trial in finished if trial.number in self.origin.trials.index]
+        return table(finished, self.risks)
 
     @property
     def families(self) -> Families:
@@ -491,7 +502,7 @@ class SearchResult(ResultMethods):
         """Name of the target."""
         return self.problem.target.name
 
-    @cached_property
+    @of_sources
     def chosen(self) -> int:
         """Number of the best trial."""
         best = best_trial(self.risks)
@@ -561,7 +572,7 @@ class SearchResult(ResultMethods):
         An `EnsembleRegressor`, an `EnsembleClassifier`, or one model; updated by labels of the
         target.
         """
-        if self.origin is not None and self.shares_sources:
+        if self.origin is not None and self.problem.names == self.origin.problem.names:
             return without_effect(self.origin.predictor)
         few, predictor = self.problem.labelled_target, self.fitted(self.final_model)
         if few is None or self.updated is None or not self.updated.used_:
@@ -683,6 +694,12 @@ class SearchResult(ResultMethods):
         table = overlap(weights, problem.target.X, rows, problem.names)
         return Overlap(dict(zip(problem.names, weights, strict=True)), table, ratios is not None)
 
+    @of_sources
+    def medians(self) -> pd.DataFrame:
+        """Median of every column of numbers at every source."""
+        tables = [pd.DataFrame(site.X).rename(columns=str) for site in self.problem.sources]
+        return pd.DataFrame([X.median(numeric_only=True) for X in tables])
+
     @cached_property
     def shifts(self) -> pd.DataFrame:
         """Distance of every column at every source from the target; see `column_shifts`."""
@@ -723,7 +740,20 @@ class SearchResult(ResultMethods):
             return self.updated.new_site_
         if predictions is None:
             return None
-        return self.new_site_of(SitePredictions.of(predictions, self.context.data, self.loss))
+        return self.new_site_of(self.site_predictions)
+
+    @of_sources
+    def site_predictions(self) -> SitePredictions:
+        """Predictions of the final model at the sources, as metrics read them."""
+        assert self.choice.predictions is not None  # `new_site` asks
+        return SitePredictions.of(self.choice.predictions, self.context.data, self.loss)
+
+    @of_sources
+    def losses(self) -> dict[str, list[Floats]]:
+        """Losses by site, of the final model and of the best single trial."""
+        every = {"model": self.choice.predictions, "single": self.choice.of_single}
+        data = self.context.data
+        return {n: data.losses(p, self.loss) for n, p in every.items() if p is not None}
 
     @of_sources
     def fold_models(self) -> list[Any]:
@@ -776,7 +806,13 @@ class SearchResult(ResultMethods):
     @cached_property
     def metrics(self) -> MetricTables:
         """Metrics of the final model, at the target and at the sources."""
-        return metric_tables(self.asked_metrics, self.new_site)
+        known = self.source_metrics if self.updated is None else None
+        return metric_tables(self.asked_metrics, self.new_site, known)
+
+    @of_sources
+    def source_metrics(self) -> SourceMetrics:
+        """Metrics of the final model at the sources."""
+        return SourceMetrics.of(self.asked_metrics, self.new_site)
 
     @cached_property
     def checks(self) -> Checks:

@@ -112,9 +112,9 @@ class OpenedStudy:
     def result(self, settings: Settings, options: dict[str, str]) -> SearchResult:
         """Choose the final model among the trials so far."""
         trials, risks = finished_trials(self.study), evaluated_risks(self.study)
-        shown, best = table(trials, risks), best_trial(risks)
+        best = best_trial(risks)
         if best is None:
-            raise ProblemError(nothing_to_choose(shown, self.problem))
+            raise ProblemError(nothing_to_choose(table(trials, risks), self.problem))
         context, ratio = self.prepared
         predictions = trial_predictions(
             settings, context, self.study, self.predictions, candidates(trials)
@@ -124,18 +124,12 @@ class OpenedStudy:
         if settings.final == "ensemble" and len(predictions) > 1:
             family = {trial.number: trial.user_attrs.get(MODEL, "") for trial in trials}
             choice = choose(choice, predictions, *evaluation, family)
-        return SearchResult(
-            self.problem,
-            settings,
-            context,
-            options,
-            ratio,
-            self.study,
-            shown,
-            risks,
-            choice,
-            self.predictions,
+        result = SearchResult(
+            self.problem, settings, context, options, ratio, self.study, choice, self.predictions
         )
+        # Now: others may add trials to the study.
+        vars(result).update(risks=risks, trials=table(trials, risks))
+        return result
 
 
 class ShiftSearch(ResultMethods, SearchOptions, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

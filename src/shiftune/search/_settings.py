@@ -38,7 +38,7 @@ from shiftune.problem import PAPER_SHARES, ShiftProblem, Site, Split, pooled
 from shiftune.problem._site import groups_of, weights_of
 from shiftune.ratio import DensityRatio
 from shiftune.ratio._density import ratio_named, site_weights
-from shiftune.risk import RiskEstimator, risk_named
+from shiftune.risk import RegressionAdjusted, RiskEstimator, risk_named
 from shiftune.search._families import Families, Family, resolve
 from shiftune.search._storage import open_study, stable_repr
 from shiftune.search._trial import TrialContext
@@ -162,8 +162,11 @@ class Settings(SearchOptions):
         """Fit the estimator of the risk on the rows of a target, and of its sources."""
         weights = weights_of([target, *sources])
         some = {} if weights is None else {"sample_weight": weights}
-        risk: RiskEstimator = clone(self.risk).fit(target.X, [site.X for site in sources], **some)
-        return risk
+        risk: RiskEstimator = clone(self.risk)
+        rows = [site.X for site in sources]
+        if type(risk) is RegressionAdjusted:  # sites have been checked
+            return risk.fit_checked([target.X, *rows], weights)
+        return risk.fit(target.X, rows, **some)
 
     def _folds(
         self, train: Sequence[Site], evaluated: Sequence[Site]

@@ -11,29 +11,27 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import compress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from shiftune import _interrupts
 from shiftune._options import at_least
 from shiftune._wording import percent
 from shiftune.columns._column import kind_of
 from shiftune.errors import DataError, DataWarning, OverlapWarning, ProblemError, SettingsError
-from shiftune.evaluate._fits import Predictions
-from shiftune.problem._site import Features
+from shiftune.predictor._selection import Choice
 from shiftune.search._loop import trial_predictions
 from shiftune.search._storage import candidates
-from shiftune.search._trial import finished_trials, table
+from shiftune.search._trial import finished_trials
 from shiftune.search._updating import label_worth
 
 if TYPE_CHECKING:
+    from shiftune.risk import RiskEstimate
     from shiftune.search._result import SearchResult
-
-Floats = NDArray[np.float64]
 
 # Labels in the table of targets.
 LABELS = 30
@@ -60,33 +58,37 @@ def result_at(result: SearchResult, site: Any, name: str = "new") -> SearchResul
             f"without {problem.target.name!r} there is one source, which does not show how far "
             "sites differ; add a source to treat this one as the target"
         )
-    rows = result.context.data.validation_rows(problem.names)
-    if rows.all():
-        risk = settings.fitted_risk(problem.target, problem.sources)
-        context = replace(result.context, risk=risk)
+    data = result.context.data
+    if list(data.names) == problem.names:
+        estimator = settings.fitted_risk(problem.target, problem.sources)
+        context = replace(result.context, risk=estimator)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # about groups, raised by the search
             context = settings.context(problem, settings.split(problem), None)
-    trials = finished_trials(result.study)
+    kept = [name in context.data.names for name in data.names]
+    losses = {what: list(compress(own, kept)) for what, own in result.losses.items()}
+    risk, gain = context.estimate(losses["model"]), None
+    if "single" in losses:
+        gain = context.estimate(losses["single"]).minus(risk)
+    predictions, of_single = result.choice.predictions, result.choice.of_single
+    if not all(kept):
+        rows = data.validation_rows(problem.names)
+        predictions, of_single = predictions[rows], None if of_single is None else of_single[rows]
+    choice = Choice(result.choice.weights, risk, gain, predictions, of_single)
+    return replace(result, problem=problem, context=context, choice=choice, origin=result)
+
+
+def risks_at(result: SearchResult) -> dict[int, RiskEstimate]:
+    """Estimate the risk of the trials whose predictions are kept, at another target."""
+    origin, context = result.origin or result, result.context
+    trials = [t for t in finished_trials(result.study) if t.number in origin.trials.index]
     kept = trial_predictions(
-        settings, result.context, result.study, result.store, candidates(trials)
+        result.settings, origin.context, result.study, result.store, candidates(trials)
     )
-
-    def losses(predictions: Predictions) -> list[Floats]:
-        return context.data.losses(predictions, result.loss)
-
-    risks = {n: context.estimate(losses(kept[n][rows])) for n in sorted(kept)}
-    choice = result.choice.at(rows, losses, context.estimate)
-    return replace(
-        result,
-        problem=problem,
-        context=context,
-        trials=table(trials, risks),
-        risks=risks,
-        choice=choice,
-        origin=result,
-    )
+    rows = origin.context.data.validation_rows(result.problem.names)
+    losses = {n: context.data.losses(kept[n][rows], result.loss) for n in sorted(kept)}
+    return {n: context.estimate(of_trial) for n, of_trial in losses.items()}
 
 
 # ---------------------------------------------------------------- all targets
@@ -99,9 +101,7 @@ def target_table(result: SearchResult, *, sources: bool = False) -> pd.DataFrame
     if not sources:
         return targets
     asked = [_expected(site) for site in _each(result, result.problem.names)]
-    data, predictions = result.context.data, result.choice.predictions
-    assert predictions is not None  # sources cannot be targets otherwise
-    losses = dict(zip(data.names, data.losses(predictions, result.loss), strict=True))
+    losses = dict(zip(result.context.data.names, result.losses["model"], strict=True))
     asked = [{**row, "truth": float(losses[row["site"]].mean())} for row in asked]
     return pd.concat([targets, pd.DataFrame(asked).set_index("site")])
 
@@ -134,32 +134,29 @@ def _row(result: SearchResult) -> dict[str, Any]:
         with suppress(ProblemError):
             gain = float(label_worth(result, LABELS)["gain"].iloc[-1])
     verdict = {"verdict": str(result.verdict.trust), "reason": result.verdict.reason}
-    return {**_expected(result), **verdict, "special": special(result), f"gain_{LABELS}": gain}
+    numbers = [check.figures["outside"] for check in result.checks if "outside" in check.figures]
+    categories = [column.unseen for column in result.problem.columns.values()]
+    what = {"outside": max([*numbers, *categories]), "special": special(result)}
+    return {**_expected(result), **verdict, **what, f"gain_{LABELS}": gain}
 
 
 def special(result: SearchResult) -> str:
     """Say in which columns the rows of the target differ most from those of the sources."""
-    problem, remarks = result.problem, []
-    target, *sources = (_named(site.X) for site in (problem.target, *problem.sources))
-    for name, distance in zip(
-        result.shifts.index.astype(str), result.shifts.mean(axis=1), strict=True
-    ):
-        column = problem.columns.get(name)
-        if column is not None and column.unseen >= _SPECIAL:
-            remarks.append(f"{name}: {percent(column.unseen)} new")
-        elif distance >= _SPECIAL:
-            words = name
-            if kind_of(values := target[name]) == "number":
-                medians = [rows[name].median() for rows in sources]
-                words += f" {'higher' if values.median() > np.median(medians) else 'lower'}"
-            remarks.append(words)
-    more = len(remarks) - _MOST_SPECIAL
-    return ", ".join([*remarks[:_MOST_SPECIAL], *[f"{more} more"] * (more > 0)])
-
-
-def _named(X: Features) -> pd.DataFrame:
-    """Return rows with the names of `column_shifts`, which are text."""
-    return pd.DataFrame(X).rename(columns=str)
+    columns, remarks = result.problem.columns, []
+    for name, distance in result.shifts.mean(axis=1).items():
+        unseen = 0.0 if (column := columns.get(str(name))) is None else column.unseen
+        if max(unseen, distance) >= _SPECIAL:
+            remarks.append((str(name), unseen))
+    target = pd.DataFrame(result.problem.target.X).rename(columns=str)
+    shown = []
+    for name, unseen in remarks[:_MOST_SPECIAL]:
+        words = f"{name}: {percent(unseen)} new" if unseen >= _SPECIAL else name
+        if words == name and kind_of(target[name]) == "number":
+            higher = target[name].median() > np.median(result.medians[name].to_numpy(float))
+            words += " higher" if higher else " lower"
+        shown.append(words)
+    more = len(remarks) - len(shown)
+    return ", ".join([*shown, *[f"{more} more"] * (more > 0)])
 
 
 # ---------------------------------------------------------------- where labels should go
