@@ -1,6 +1,7 @@
 """Several targets of one search: what sharing the trials costs, where labels go, and the scale.
 
     SHIFTUNE_DATA=FOLDER python benchmarks/arena/targets.py shared --out FOLDER --seeds 81
+    python benchmarks/arena/targets.py shared --out FOLDER --seeds 907 --numbers 10 --trials 50
     SHIFTUNE_DATA=FOLDER python benchmarks/arena/targets.py plans --out FOLDER --seeds 81
     python benchmarks/arena/targets.py scale --out FOLDER --numbers 10 100 1000
     python benchmarks/arena/targets.py summary --out FOLDER
@@ -326,8 +327,10 @@ def run_scale(out: Path, numbers: Sequence[int], others: tuple[Any, ...]) -> Non
 
 def summary(out: Path) -> None:
     """Print the tables of the results page."""
-    rows, cpu = pd.read_csv(out / "shared.csv"), pd.read_csv(out / "cpu.csv")
-    for number, every in rows.groupby("targets"):
+    cpu, shared_rows = pd.read_csv(out / "cpu.csv"), out / "shared.csv"  # with 10 targets CPU alone
+    for number, every in (
+        pd.read_csv(shared_rows).groupby("targets") if shared_rows.exists() else ()
+    ):
         own = every.dropna(subset="alone")
         print(f"\n{number} targets: {len(own)} of {len(every)}, {own['dataset'].nunique()} tables")
         print(own[["same_columns", "same_trials", "same_members"]].mean().to_string())
