@@ -64,7 +64,15 @@ def test_weights_are_part_of_the_data(df):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0"), (-2, "-2"), (np.nan, "missing"), (np.inf, "inf")]
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (-2, "-2"),
+        (np.nan, "missing"),
+        (np.inf, "inf"),
+        (1e207, r"1e\+207"),
+        (1e-114, "1e-114"),
+    ],
 )
 def test_weights_that_are_none(df, value, shown):
     df.loc[23, "w"] = value

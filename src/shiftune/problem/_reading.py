@@ -34,6 +34,8 @@ Floats = NDArray[np.float64]
 
 # Values of a column; variances need their squares.
 _LARGEST = 1e150
+# Sums of squared weights, and ratios of two, are numbers.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-60, 1e60
 # Numbers of a sparse matrix that is read as an array, 800 MB.
 _MOST_DENSE = 1e8
 # A site with fewer subjects keeps about one for validation.
@@ -270,7 +272,7 @@ def weights_by_site(
             ) from error
         if site.name not in needed and np.isnan(values).all():
             values = np.ones(len(values))
-        bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+        bad = np.flatnonzero(~((values >= _LEAST_WEIGHT) & (values <= _MOST_WEIGHT)))
         if len(bad):
             value = values[bad[0]]
             shown = "missing" if np.isnan(value) else number(float(value))
@@ -278,7 +280,7 @@ def weights_by_site(
             more = f" (and {len(bad) - 1} more there)" if len(bad) > 1 else ""
             raise DataError(
                 f"site {site.name!r}: the weight of row {row} is {shown}{more}; leave the row out, "
-                "or give it a weight above 0"
+                "or give it a weight above 0 (at least 1e-60, at most 1e60)"
             )
         weights[site.name] = values
     least, most = (float(f([f(w) for w in weights.values()])) for f in (np.min, np.max))
