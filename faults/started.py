@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from tqdm import tqdm
 
 from faults.around import AS_NOBODY
 from faults.driver import STOPS, Driver
@@ -62,6 +64,8 @@ class Started:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(os.open(self.errors, os.O_WRONLY | os.O_CREAT), 2)
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+            # The lock of tqdm is one for all forked processes: one killed with it would stop all.
+            tqdm.set_lock(threading.RLock())
             driver.run(self.folder)
             code = 0
         except KeyboardInterrupt:
