@@ -33,3 +33,13 @@ def test_rare_levels_count_together():
     other = pd.DataFrame({"town": [f"o{i}" for i in range(300)]})
     # 600 towns that occur once are no shift that anyone could see
     assert column_shifts(target, [other], ["B"]).loc["town", "B"] < 0.1
+
+
+def test_every_source_is_read_by_itself():
+    """Time zones and forms of numbers may differ from source to source."""
+    days = pd.date_range("2024-01-01", periods=10)
+    target = pd.DataFrame({"day": days, "code": pd.Series([1, 2] * 5, dtype=object)})
+    zoned = target.assign(day=days.tz_localize("UTC"))
+    empty = target.assign(day=pd.Series([None] * 10, dtype=object))
+    found = column_shifts(target, [target, zoned, empty], ["B", "C", "D"])
+    assert found.loc["day"].tolist() == [0.0, 0.0, 1.0]

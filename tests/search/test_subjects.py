@@ -46,6 +46,8 @@ def test_labels_update_it(fitted):
     ):
         of_two = fitted.update(X, X[:, 0], subject=["u"] * 5 + ["v"] * 5)
     assert of_two.risk_.units[-1] == 2
+    without_ids = fitted.update(X, X[:, 0], subject=["u", "u", *[None] * 8])
+    assert without_ids.risk_.units[-1] == pytest.approx(10**2 / (2**2 + 8))  # effective subjects
     share, share_of_two = (each.lam[-1] * each.n[-1] for each in (updated.risk_, of_two.risk_))
     assert share_of_two < share
 

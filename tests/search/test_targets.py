@@ -388,3 +388,20 @@ def test_further_labels_gain_the_difference_of_the_risks(search):
     assert further.loc[0, ["gain", "gain_low", "gain_high"]].to_list() == [0, 0, 0]
     width = further["gain_high"] - further["gain_low"]
     assert 0 < width.loc[10] < (every["gain_high"] - every["gain_low"]).loc[15]
+
+
+def test_rows_of_a_weighted_search_are_as_the_site_with_them(df):
+    """Rows count once each, and the weights of the sources count as before."""
+    weighted = df.assign(worth=df["worth"].where(~df["shop"].isin(TARGETS)))
+    search = searched(problem_of(weighted, TARGETS, sample_weight="worth"))
+    named, rows = search.at("A"), search.at(df[df["shop"] == "A"])
+    assert rows.risk_.value == pytest.approx(named.risk_.value, rel=1e-9)
+    assert rows.risk_.interval() == pytest.approx(named.risk_.interval(), rel=1e-9)
+
+
+def test_a_pickled_result_of_a_target_has_its_trials(df, caplog):
+    result = searched(problem_of(df, TARGETS)).at("A").result_
+    loaded = pickle.loads(pickle.dumps(result))
+    assert "computing again" not in caplog.text
+    pd.testing.assert_frame_equal(loaded.trials, result.trials)
+    assert "computing again" not in caplog.text

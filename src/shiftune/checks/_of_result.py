@@ -265,7 +265,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     low, high = risk.interval()
     nothing = uninformative_metrics(result, constant)
     rows: dict[Any, Any] = result.metrics.table.to_dict("index")
-    shown = telling_metrics(result)
+    shown = [m for m in telling_metrics(result) if pd.notna(rows[m]["estimate"])]
     wide = {
         metric_in_words(name): (rows[name]["low"], rows[name]["high"])
         for name in shown

@@ -43,6 +43,7 @@ from shiftune.problem._site import (
     as_labels,
     distinct_labels,
     sites_have,
+    weights_of,
 )
 from shiftune.problem._split import PAPER_SHARES, Split, split_sites
 from shiftune.problem._table import TableSettings, TargetLabels, read_table, with_target
@@ -493,7 +494,8 @@ class ShiftProblem:
             raise DataError("ask for one site at a time: its name, or rows of shape (n, d)")
         if np.ndim(site):
             X = align({name: self.read(site), f"sources of {name}": self.sources[0].X})[name]
-            target = Site(name, X)
+            weights = None if weights_of(sources) is None else np.ones(len(X))
+            target = Site(name, X, sample_weight=weights)
         elif (wanted := str(site)) == self.target.name:
             return self
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Self
@@ -16,16 +16,9 @@ from sklearn.neighbors import NearestNeighbors
 from shiftune._names import Level
 from shiftune.columns._column import as_text, days_in, kind_of
 from shiftune.problem import ShiftProblem
-from shiftune.problem._site import Features, stacked
+from shiftune.problem._site import Features
 from shiftune.ratio._density import DensityRatio, ratio_named
-from shiftune.rows._encoding import (
-    MISSING,
-    MOST_LEVELS,
-    ROWS_AT_ONCE,
-    RowEncoder,
-    in_batches,
-    subsample,
-)
+from shiftune.rows._encoding import MISSING, MOST_LEVELS, RowEncoder, subsample
 
 Floats = NDArray[np.float64]
 
@@ -349,25 +342,18 @@ def column_shifts(
     age   0.75
     sex   0.00
     """
-    target, *sources = (subsample(X, _MOST_ROWS_OF_COLUMN) for X in (X_target, *X_sources))
-    summaries = ColumnSummaries.of(pd.DataFrame(target))
-    distances = np.vstack(
-        [
-            summaries.at_sites(pd.DataFrame(stacked(some)), [len(X) for X in some])
-            for some in in_batches(sources, ROWS_AT_ONCE)
-        ]
+    target, *sources = (
+        pd.DataFrame(subsample(X, _MOST_ROWS_OF_COLUMN)) for X in (X_target, *X_sources)
     )
+    summaries = ColumnSummaries.of(target)
+    distances = np.array([summaries.distances(X).reindex(summaries.names) for X in sources])
     table = pd.DataFrame(distances.T, summaries.names, pd.Index(list(names), name="site"))
     return table.iloc[np.argsort(-distances.mean(axis=0), kind="stable")]
 
 
-def _sorted(values: Floats) -> Floats:
-    """Sort numbers; missing values are below all others."""
-    return np.sort(np.where(np.isnan(values), -np.inf, values))
-
-
-def _ks_distance(first: Floats, second: Floats) -> float:
-    """Kolmogorov-Smirnov distance of two sorted samples."""
+def _ks_distance(a: Floats, b: Floats) -> float:
+    """Kolmogorov-Smirnov distance of two samples; missing values are below all others."""
+    first, second = (np.sort(np.where(np.isnan(x), -np.inf, x)) for x in (a, b))
     points = np.concatenate([first, second])
     below = (np.searchsorted(x, points, side="right") / len(x) for x in (first, second))
     return float(np.max(np.abs(np.subtract(*below))))
@@ -405,23 +391,10 @@ class ColumnSummaries:
 
     def distances(self, table: pd.DataFrame) -> pd.Series:
         """Return the distance of every column from 0 (alike) to 1, as `column_shifts` does."""
-        (distances,) = self.at_sites(table, [len(table)])
-        found = pd.Series(distances, self.names, dtype=float)
-        return found.sort_values(ascending=False, kind="stable")
-
-    def at_sites(self, table: pd.DataFrame, sizes: Sequence[int]) -> Floats:
-        """Return the distance of every column at k sites with so many rows, shape (k, d)."""
-        table, ends = table.set_axis(list(map(str, table.columns)), axis=1), np.cumsum(sizes)[:-1]
-        found = []
-        for name, values in self.values.items():
-            own, sites = _sorted(values), np.split(_numbers(table[name]), ends)
-            found.append([_ks_distance(own, _sorted(site)) for site in sites])
-        for name, shares in self.shares.items():
-            codes, levels = pd.factorize(as_text(table[name]).fillna(MISSING))
-            counts = [np.bincount(site, minlength=len(levels)) for site in np.split(codes, ends)]
-            new = [dict(zip(levels, n / n.sum(), strict=True)) for n in counts]
-            found.append([_total_variation(shares, site) for site in new])
-        return np.array(found).T.reshape(len(sizes), len(found))
+        table = table.set_axis(list(map(str, table.columns)), axis=1)
+        distances = {n: _ks_distance(v, _numbers(table[n])) for n, v in self.values.items()}
+        distances |= {n: _total_variation(s, _shares(table[n])) for n, s in self.shares.items()}
+        return pd.Series(distances, dtype=float).sort_values(ascending=False, kind="stable")
 
     def drifted(self, distances: pd.Series, rows: int) -> pd.Series:
         """Return the distances that are neither small nor chance, in so many new rows."""
@@ -445,7 +418,7 @@ def _shares(levels: pd.Series) -> pd.Series:
     return as_text(levels).fillna(MISSING).value_counts(normalize=True)
 
 
-def _total_variation(shares: dict[str, float], new: Mapping[str, float]) -> float:
+def _total_variation(shares: dict[str, float], new: pd.Series) -> float:
     """Distance over the levels that were kept, and the rest as one."""
     pairs = [(share, float(new.get(level, 0.0))) for level, share in shares.items()]
     a, b = (np.array([pair[side] for pair in pairs]) for side in (0, 1))

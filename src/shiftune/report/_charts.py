@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -132,8 +131,11 @@ def charts(result: SearchResult) -> list[Chart]:
             figures.history(result.trials, chosen=result.chosen),
         ),
     ]
-    with suppress(SettingsError):  # no probabilities of two classes
+    try:
         new_site = check_two_classes(result.new_site)
+    except SettingsError:  # no probabilities of two classes
+        pass
+    else:
         if (curve := calibration_curve(new_site))["observed"].notna().any():
             sites = new_site.predictions.names[: figures.MOST_CURVES]
             curves = {name: calibration_curve(new_site, name) for name in sites}

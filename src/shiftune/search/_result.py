@@ -220,7 +220,12 @@ class ResultMethods:
             The search itself stays as it is; labels that it had count as well.
         """
         result = self._result()
-        codes = None if subject is None else -1 - pd.factorize(np.asarray(subject))[0]
+        codes = None
+        if subject is not None:  # a row without an id is a subject of its own
+            codes = pd.factorize(np.asarray(subject))[0]
+            without = np.flatnonzero(codes < 0)
+            codes[without] = len(codes) + without
+            codes = -1 - codes
         return update(result, result.predictor, X, y, codes, sample_weight)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
@@ -474,6 +479,11 @@ class SearchResult(ResultMethods):
         """Whether the evaluated rows are those of `origin`, which has what follows from them."""
         return self.origin is not None and self.context.data is self.origin.context.data
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self.origin is not None:
+            self.trials  # noqa: B018 - computed from predictions, which are left behind
+        return vars(self)
+
     @cached_property
     def risks(self) -> dict[int, RiskEstimate]:
         """Estimates of all evaluated trials by their numbers; at another target, of those kept."""
@@ -617,7 +627,7 @@ class SearchResult(ResultMethods):
                 "trial": number,
                 "model": family_of(self.families, trials[number]).name or model_name(self.model),
                 "weight": weight,
-                "risk": self.risks[number].value,
+                "risk": self.risks[number].value if number in self.risks else np.nan,
                 "params": family_of(self.families, trials[number]).plain_params(trials[number]),
             }
             for number, weight in self.choice.weights.items()
