@@ -10,54 +10,56 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-from benchmarks.arena.regret import mean
+from benchmarks.arena.regret import LEVEL, Measured, mean
+from scipy.stats import t
 
 RESULTS = Path(__file__).parent / "results"
 CELL = ["dataset", "target", "seed"]
 HEAD = "| loss of | relative to | mean | median table | lower on | worst table |"
-SEED = 119
+# Of fewer tables a bootstrap gives intervals that are too narrow.
+FEW = 10
 EQUAL = 1e-6  # per cent: an update that is not used changes nothing
-ORDINARY = "LightGBM, tuned on random rows, 24 trials"
 # Searches with as much CPU time, by their names in the raw rows (`results/peers.md`).
 PEERS = {
     "naive lightgbm": "LightGBM, tuned on random rows, equal CPU",
     "autogluon": "AutoGluon, equal CPU, folds of sites",
     "flaml": "FLAML, equal CPU, folds of sites",
 }
-# Files of raw rows; the second is scored once, at the end.
+# Files of raw rows: of the tables of the development, and of held-out ones.
 EQUAL_CPU = {
     "development": '`"auto"`, 15 s of CPU',
     "judging": '`"auto"`, 15 s of CPU, held-out',
 }
 UPDATED = "{} labels, on which peers train"
-# The peers of the README by the number of labels; `results/peers.md` has all.
-SHOWN = {
-    "development": {0: ["autogluon"]},
-    "judging": {0: ["autogluon", "flaml"], 30: ["autogluon"]},
-}
 
 
 def rows() -> list[str]:
     """Return the rows of the table as Markdown."""
-    found = [line('`"auto"`, 24 trials', ORDINARY, searches(SEED))]
+    found = []
     for file, name in EQUAL_CPU.items():
         for labels, peer in compared(file):
-            if peer not in SHOWN[file].get(labels, []):
-                continue
             cells = f"{name}, {UPDATED.format(labels)}" if labels else name
             found.append(line(cells, PEERS[peer], against(file, peer, labels)))
     held_out = updates("judging-70-71", 30)
     found.append(line("30 labels of the target, held-out", "no labels", held_out))
     found += [
         line(f"{labels} labels of the target", "no labels", updates("real-64-65", labels))
-        for labels in (10, 30)
+        for labels in (10, 30, 100)
     ]
     return found
 
 
+def interval_of(percent: pd.Series) -> Measured:
+    """Return the mean with its 90 % interval: by bootstrap, or of few tables by Student's t."""
+    if len(percent) >= FEW:
+        return mean(percent)
+    value, half = percent.mean(), t.ppf((1 + LEVEL) / 2, len(percent) - 1) * percent.sem()
+    return Measured(value, value - half, value + half)
+
+
 def line(name: str, base: str, percent: pd.Series) -> str:
     """Return a row of the table; `percent` has one value per table."""
-    change = mean(percent)
+    change = interval_of(percent)
     best = (percent < -EQUAL).mean()
     cells = [
         f"{name}, {len(percent)} tables",
@@ -68,14 +70,6 @@ def line(name: str, base: str, percent: pd.Series) -> str:
         f"{_signed(percent.max())} % ({percent.idxmax()})",
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def searches(seed: int) -> pd.Series:
-    """Return the loss of "auto" relative to LightGBM by ordinary validation, per table."""
-    loss = _read(f"ensembles/searches-seed-{seed}.csv").pivot_table(
-        "loss", index=CELL, columns="search"
-    )
-    return _per_table(loss["auto"], loss["naive lightgbm"])
 
 
 def compared(file: str) -> list[tuple[int, str]]:
