@@ -85,7 +85,7 @@ def test_stopped_and_resumed(run, folder):
     process.send_signal(signal.SIGINT)
     _, output = process.communicate()
     assert process.returncode == 130
-    assert "run the same command again" in output
+    assert "rerun the command to continue" in output
     assert "Traceback" not in output
     kept = len(pd.read_csv(runs))
     assert kept >= 3

@@ -163,6 +163,8 @@ class TestPicture:
         assert _summary._picture(result, [figure])["scale"] == "logarithmic"
         share = figure | {"better": "higher"}  # such as accuracy, from 0 to 1
         assert _summary._picture(result, [share])["scale"] == "linear"
+        from_0 = figure | {"low": 0.0}  # which has no logarithm
+        assert _summary._picture(result, [from_0])["scale"] == "linear"
 
 
 def with_settings(result, **settings):

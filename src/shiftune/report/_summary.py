@@ -285,6 +285,7 @@ def _picture(result: SearchResult, figures: Sequence[Mapping[str, Any]]) -> dict
             rows.append({"kind": kind, "name": title, "values": there, "says": words})
     rows[0] |= {"low": low, "high": high}
     every = [value for row in rows for value in row["values"]]
+    every += [end for end in (low, high) if end is not None]
     wide = shown["better"] != "higher" and min(every) > 0 and max(every) > _WIDE * min(every)
     return {
         "title": shown["title"],
