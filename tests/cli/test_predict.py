@@ -96,7 +96,7 @@ def test_it_predicts_what_tune_has_predicted(predicted, label):
 
 
 def test_columns_in_any_order(predicted, expected):
-    shuffled = new_rows()[["seen", "sex", "case", "age"]].assign(ward="X", weight=3)
+    shuffled = new_rows()[["seen", "sex", "case", "age"]].assign(ward="C", weight=3)
     found, notes = predicted(shuffled)
     pd.testing.assert_frame_equal(found, expected)
     assert notes == "note 1 column is ignored, being unknown from training: 'weight'"
@@ -419,3 +419,18 @@ def test_it_loads_little(results):
     loaded = done.stdout.split()
     assert len([name for name in loaded if name.split(".")[0] == "shiftune"]) <= 60
     assert not {"optuna", "matplotlib", "shiftune.search", "shiftune.workers"} & set(loaded)
+
+
+def test_rows_of_other_sites_are_named(results, run):
+    """The model of one site is for that site, whose name a spreadsheet may have rewritten."""
+    wards().query("ward != 'D'").drop(columns=["cost", "ill"]).to_csv("others.csv", index=False)
+    shown = flat(run("predict", "cost", "others.csv", "--out", "p.csv"))
+    assert "the model is for 'C', and rows are of 'A' and 'B'" in shown
+    wards().query("ward == 'C'").drop(columns=["cost", "ill"]).to_csv("same.csv", index=False)
+    assert "the model is for" not in flat(run("predict", "cost", "same.csv", "--out", "q.csv"))
+
+
+def test_a_missing_column_has_a_remedy(results, run):
+    new_rows().drop(columns="age").to_csv("new.csv", index=False)
+    shown = flat(run("predict", "cost", "new.csv", "--out", "p.csv", code=2))
+    assert "'age'; add it, with empty cells if unknown" in shown

@@ -336,3 +336,9 @@ def test_a_sparse_matrix_with_columns_that_do_not_exist(tmp_path):
     model.table_.indices[0] = 99
     with pytest.warns(DataWarning, match="skops cannot store"):
         save_model(model, tmp_path / "model")
+
+
+def test_the_ending_may_be_given(tmp_path):
+    path = save_model(Ridge().fit([[0.0], [1.0]], [0.0, 1.0]), tmp_path / "to.deploy.skops")
+    assert path == tmp_path / "to.deploy.skops"
+    assert load_model(path).predict([[1.0]]).shape == (1,)

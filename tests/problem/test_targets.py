@@ -150,7 +150,7 @@ def test_large_tables_draw_from_every_target():
         (list("ABCDE"), DataError, "no sources"),
         ([], SettingsError, "no target"),
         (["A", "unlabelled"], SettingsError, "give it alone"),
-        ("A", DataError, r"label, too \(target='unlabelled'\)"),
+        ("A", DataError, r"label, too \(target='unlabelled', --target unlabelled\)"),
         (
             table()[:0].drop(columns=["shop", "sales"]),
             DataError,

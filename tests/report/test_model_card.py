@@ -29,7 +29,7 @@ def test_sections(hostile_search):
     ]
     assert "**Verdict: with care**: Few \\| sites." in card
     assert "- **caution, few.** Few \\| sites. So it is. Add \\<b\\>." in card
-    assert "Checks that found nothing: overlap." in card
+    assert "Checks without concern: overlap." in card
     assert "- command: tune \\<x\\>" in card
     assert re.search(r"; each site .*; plain cross-validation ", card)
     assert not re.search(r"(?<!\\)<", card)

@@ -282,7 +282,7 @@ def width_check(result: SearchResult, skill: Check) -> Check:
     )
     numbers = {"low": low, "high": high, "intervals": float(len(wide))}
     if not wide and high > low:
-        finding = "The intervals rule out much of what a constant or chance would give."
+        finding = "Every interval is narrow enough to be informative."
         return Check(_WIDTH, Level.OK, finding, NOTHING_TO_DO, numbers)
     if not wide:
         finding = f"The interval of the {name} has no width, although it is not known exactly."

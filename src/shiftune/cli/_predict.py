@@ -114,11 +114,12 @@ class SiteModels:
     def __init__(self, folder: ResultFolder, source: TableFile) -> None:
         self.folder, self.sites, self.common = folder, folder.sites(), folder.model()
         self.sources = {site["name"] for site in folder.completed()["sites"]}
+        self.site_column = folder.options().files.site_column
         self.column: str | None = None
         self._loaded: dict[str, TableModel] = {}
         self._respelled: dict[str, str] = {}
         if len(self.sites) > 1:
-            self.column = folder.options().files.site_column
+            self.column = self.site_column
             if self.column not in source.names:
                 first = next(folder.path for folder in self.sites.values() if folder.path.exists())
                 raise DataError(
@@ -153,10 +154,10 @@ class SiteModels:
         for model in {id(model): model for model in models.values()}.values():
             yield model, np.flatnonzero(of_row == id(model))
 
-    def about(self, names: pd.Series, read: pd.DataFrame) -> Iterator[str]:
+    def about(self, names: pd.Series, part: pd.DataFrame, read: pd.DataFrame) -> Iterator[str]:
         """Note drift at every site, and the sites that are new.
 
-        `read` are rows of these sites, as the models read them.
+        `read` are the rows of a part, as the models read them.
         """
         new, drift, seen = {}, [], []
         for site, rows in read.groupby(names):
@@ -166,6 +167,11 @@ class SiteModels:
                 seen.append(str(site))
             elif site not in self.sites:
                 new[str(site)] = rows
+        if self.column is None and self.site_column in part:
+            (target,) = self.sites
+            there = {str(site) for site in as_text(part[self.site_column]).dropna().unique()}
+            if others := sorted(there - {target, *spelled_like([target], there)}):
+                yield f"the model is for {target!r}, and rows are of {listed(others, MOST_SITES)}"
         if same := [f"{old!r} is read as {new!r}" for old, new in self._respelled.items()]:
             yield f"sites: {listed(same, MOST_SITES, quoted=False)}"
         if seen:
@@ -191,7 +197,7 @@ def _compared(models: SiteModels, source: TableFile, strict: bool) -> NewRows:
     for unused in rows.about_names(source.names, model.identifiers):
         note(unused)
     rng = np.random.default_rng(0)
-    columns = [*model.columns, *([] if models.column is None else [models.column])]
+    columns = [*model.columns, *({models.site_column} & set(source.names))]
     sample, keys = pd.DataFrame(columns=columns), np.empty(0)
     for part in source.parts(columns):
         _interrupts.check()
@@ -209,7 +215,7 @@ def _compared(models: SiteModels, source: TableFile, strict: bool) -> NewRows:
     for finding in findings:
         note(str(finding))
     if rows.rows:
-        for about in models.about(models.names(sample), rows.read(sample)):
+        for about in models.about(models.names(sample), sample, rows.read(sample)):
             note(about)
     return rows
 

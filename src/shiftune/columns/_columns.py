@@ -238,7 +238,8 @@ class NewRows:
         there = set(names)
         if lacking := [n for n in columns if n not in there and not _was_read(columns[n], index)]:
             near = [alike(name, there - set(columns)) for name in lacking]
-            meant = next((f"; is it {names[0]!r}?" for names in near if names), "")
+            add = f"; add {'it' if len(lacking) == 1 else 'them'}, with empty cells if unknown"
+            meant = next((f"; is it {names[0]!r}?" for names in near if names), add)
             raise DataError(
                 f"the new rows lack {count(len(lacking), 'column')} that the model reads: "
                 f"{listed(lacking, 8)}{meant}"

@@ -72,7 +72,7 @@ def save_model(model: Any, stem: str | os.PathLike[str], *, mark: str = "") -> P
     ----------
     model : fitted estimator
     stem : path
-        Without ending: .skops is added or, for models that skops cannot store, .pickle (with a
+        The ending is .skops or, for models that skops cannot store, .pickle (with a
         `DataWarning`, since loading such a file executes code). The other file of the two, from
         an earlier model, is removed.
     mark : str
@@ -81,6 +81,7 @@ def save_model(model: Any, stem: str | os.PathLike[str], *, mark: str = "") -> P
     import skops.io
 
     stem = Path(stem)
+    stem = stem.with_suffix("") if stem.suffix in (_SAFE, PICKLED) else stem
     try:
         content, ending = skops.io.dumps(model), _SAFE
         # What cannot be read back is not stored. It is our own, so it may be trusted.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -155,7 +155,7 @@ class TableModel:
     target: ColumnSummaries
     identifiers: list[str]
     label: str
-    scores: SiteScores
+    scores: SiteScores = field(repr=False)
 
     @property
     def classes_(self) -> NDArray[Any]:

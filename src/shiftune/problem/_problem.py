@@ -499,7 +499,8 @@ class ShiftProblem:
         elif (wanted := str(site)) == self.target.name:
             return self
         else:
-            check_choice(wanted, [*self.target_rows, *self.names], "site", DataError)
+            targets = self.target_rows or [self.target.name]
+            check_choice(wanted, [*targets, *self.names], "site", DataError)
             if wanted in self.target_rows:
                 rows = self.target_rows[wanted]
                 target = self.target.take(rows, wanted)

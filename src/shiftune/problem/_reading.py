@@ -178,7 +178,10 @@ def about_unlabelled(
         name, n = next(iter(missing.items()))
         more = f" (and in {len(missing) - 1} more site(s))" if len(missing) > 1 else ""
         none = any(rows[site] == n for site, n in missing.items())
-        targets = ", or tune for sites without any label, too (target='unlabelled')" * none
+        targets = (
+            ", or tune for sites without any label, too (target='unlabelled', --target unlabelled)"
+            * none
+        )
         raise DataError(
             f"site {str(name)!r}: the label {str(label)!r} is missing in {n} of "
             f"{rows[name]} rows{more}; fill it in, or leave those rows out "

@@ -331,8 +331,8 @@ class ResultMethods:
             ``low`` to ``high``; ``verdict`` and its ``reason``; ``outside``, the share of its rows
             outside the middle 98 % of the sources' rows, or in categories that none has, in the
             column where it is largest; ``special``, the columns in which they differ most from the
-            sources'; ``gain_30``, how much 30 labels would lower the loss; and ``truth``, the mean loss on the site's labels, of models
-            without it.
+            sources'; ``gain_30``, how much 30 labels would lower the loss; and ``truth``, the mean
+            loss on the site's labels, of models without it.
         """
         return target_table(self._result(), sources=sources)
 
