@@ -35,6 +35,16 @@ def test_sections(hostile_search):
     assert not re.search(r"(?<!\\)<", card)
 
 
+def test_updates(hostile_search):
+    """A card beside an updated model says that later labels are not in its figures."""
+    after = {"value": 4.0, "low": 3.0, "high": 7.0}
+    first = {"number": 1, "labels": 10, "used": True, "current": True, "after": after}
+    card = model_card(hostile_search.result_, [FINE], None, [first, first | {"number": 2}])
+    assert "Later labels have updated the model; this card is about the model without" in card
+    assert "Update 2, with 10 labels: expected squared error 4.0 (3.0 to 7.0) (present)." in card
+    assert "Update 1" not in card
+
+
 def test_tables_are_whole(hostile_search):
     """No empty line inside a table, and as many cells in every row as in its head."""
     card = model_card(hostile_search.result_, [FINE])

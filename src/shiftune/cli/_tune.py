@@ -500,9 +500,10 @@ def write_result(
         with atomic_write(path / PREDICTIONS) as part:
             predictions(job, search, labelled).to_csv(part, index=False)
     best |= {**job.options.of_result(), "model_file": model_file}
+    updates = [] if targets is not None else list(Updates(path, best).states.values())
     if targets is None:
         with writing_to(path, OUT), atomic_write(path / CARD) as part:
-            search.model_card(part, settings=origin)
+            search.model_card(part, settings=origin, updates=updates)
     else:
         best["targets"] = records(targets.assign(level=targets["verdict"].map(LEVEL_OF)))
         with writing_to(path, OUT), atomic_write(path / TARGETS) as part:
@@ -510,7 +511,6 @@ def write_result(
     if folder.can_report():
         with writing_to(path, OUT), atomic_write(path / REPORT) as part:
             if targets is None:
-                updates = list(Updates(path, best).states.values())
                 search.report(part, settings=origin, updates=updates)
             else:
                 pages = {

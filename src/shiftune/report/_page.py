@@ -62,6 +62,7 @@ def save_model_card(
     path: str | os.PathLike[str],
     *,
     settings: Mapping[str, str] | None = None,
+    updates: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write the model card of a search, a Markdown file to keep beside the model.
 
@@ -71,10 +72,11 @@ def save_model_card(
         ``search.result_``.
     path : path
         Of the file; an existing one is replaced.
-    settings : mapping, optional
+    settings, updates : optional
         As of `save_report`.
     """
-    return _save_text(model_card(result, result.checks, settings), path, "the model card")
+    card = model_card(result, result.checks, settings, updates)
+    return _save_text(card, path, "the model card")
 
 
 def save_overview(
@@ -149,11 +151,14 @@ def _html(name: str, document: Mapping[str, Any], charts: Sequence[Any], **more:
 
 
 def model_card(
-    result: SearchResult, checks: Sequence[Check], settings: Mapping[str, str] | None = None
+    result: SearchResult,
+    checks: Sequence[Check],
+    settings: Mapping[str, str] | None = None,
+    updates: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the model card as text; see `save_model_card`."""
     document = summary(result, checks, settings=settings)
-    return template("model-card.md.j2", finalize=_in_markdown).render(document)
+    return template("model-card.md.j2", finalize=_in_markdown).render(document, updates=updates)
 
 
 def notebook(result: SearchResult) -> str:

@@ -223,9 +223,7 @@ class ResultMethods:
         codes = None
         if subject is not None:  # a row without an id is a subject of its own
             codes = pd.factorize(np.asarray(subject))[0]
-            without = np.flatnonzero(codes < 0)
-            codes[without] = len(codes) + without
-            codes = -1 - codes
+            codes = -1 - np.where(codes < 0, len(codes) + np.arange(len(codes)), codes)
         return update(result, result.predictor, X, y, codes, sample_weight)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> NDArray[np.float64]:
@@ -426,12 +424,16 @@ class ResultMethods:
         return save_report(self._result(), path, settings=settings, updates=updates)
 
     def model_card(
-        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, str] | None = None,
+        updates: Sequence[Mapping[str, Any]] = (),
     ) -> Path:
         """Write a model card, a Markdown file; see `shiftune.report.save_model_card`."""
         from shiftune.report import save_model_card
 
-        return save_model_card(self._result(), path, settings=settings)
+        return save_model_card(self._result(), path, settings=settings, updates=updates)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
