@@ -82,7 +82,7 @@ from shiftune.predictor import SiteScores
 from shiftune.predictor._ensemble import TableModel, prediction_columns
 from shiftune.problem import ShiftProblem
 from shiftune.ratio._overlap import ColumnSummaries
-from shiftune.report import save_overview
+from shiftune.report import save_model_card, save_overview
 from shiftune.report._summary import LEVEL_OF, records
 from shiftune.search import ShiftSearch
 from shiftune.search._families import table_size
@@ -503,7 +503,7 @@ def write_result(
     updates = [] if targets is not None else list(Updates(path, best).states.values())
     if targets is None:
         with writing_to(path, OUT), atomic_write(path / CARD) as part:
-            search.model_card(part, settings=origin, updates=updates)
+            save_model_card(search.result_, part, settings=origin, updates=updates)
     else:
         best["targets"] = records(targets.assign(level=targets["verdict"].map(LEVEL_OF)))
         with writing_to(path, OUT), atomic_write(path / TARGETS) as part:

@@ -424,16 +424,12 @@ class ResultMethods:
         return save_report(self._result(), path, settings=settings, updates=updates)
 
     def model_card(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        settings: Mapping[str, str] | None = None,
-        updates: Sequence[Mapping[str, Any]] = (),
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, str] | None = None
     ) -> Path:
         """Write a model card, a Markdown file; see `shiftune.report.save_model_card`."""
         from shiftune.report import save_model_card
 
-        return save_model_card(self._result(), path, settings=settings, updates=updates)
+        return save_model_card(self._result(), path, settings=settings)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
