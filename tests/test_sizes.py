@@ -10,7 +10,7 @@ import shiftune
 ROOT = Path(shiftune.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 # What the package has. Lower them when it shrinks; raise them never.
-MODULES, LINES = 105, 29_335
+MODULES, LINES = 105, 29_329
 # One story has up to about 900 lines (CONTRIBUTING.md).
 MODULE_LINES = 900
 # A function without its docstring.

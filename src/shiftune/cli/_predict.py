@@ -121,7 +121,7 @@ class SiteModels:
         if len(self.sites) > 1:
             self.column = self.site_column
             if self.column not in source.names:
-                first = next(folder.path for folder in self.sites.values() if folder.path.exists())
+                first = next(site.path for site in self.sites.values() if site.path.exists())
                 raise DataError(
                     f"{source.path} has no column {self.column!r}, which names the site of each "
                     f"row; add it, or predict with the folder of one site, such as {first}"

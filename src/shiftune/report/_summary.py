@@ -237,8 +237,9 @@ def _loss(result: SearchResult, constant: float | None) -> dict[str, Any]:
     for end, place in (("lowest", 0), ("highest", -1)):
         row |= {end: sites.iloc[place], f"{end}_site": sites.index[place]}
     meaning = _meaning(name, "lower", result.problem.label)
-    says = loss_is_informative(result, result.risk, constant)
-    return _figure(row, loss_in_words(name), meaning, (constant, CONSTANT), estimable=says)
+    informative = loss_is_informative(result, result.risk, constant)
+    beside = constant, CONSTANT
+    return _figure(row, loss_in_words(name), meaning, beside, estimable=informative)
 
 
 def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any]]:
@@ -248,8 +249,8 @@ def _metrics(result: SearchResult, constant: float | None) -> list[dict[str, Any
     for row in _records(result.metrics.table):
         name = row["metric"]
         meaning = _meaning(name, row["better"], result.problem.label)
-        beside, says = about.get(name, (None, "")), name not in nothing
-        figures.append(_figure(row, metric_in_words(name), meaning, beside, estimable=says))
+        beside, estimable = about.get(name, (None, "")), name not in nothing
+        figures.append(_figure(row, metric_in_words(name), meaning, beside, estimable=estimable))
     return figures
 
 
@@ -319,8 +320,8 @@ def _comparisons(result: SearchResult, constant: Mapping[str, float]) -> list[di
 
 def _compared(result: SearchResult, risk: RiskEstimate, constant: float | None) -> dict[str, Any]:
     low, high = risk.interval()
-    says = loss_is_informative(result, risk, constant)
-    return {"value": risk.value, "low": low, "high": high, "estimable": says}
+    informative = loss_is_informative(result, risk, constant)
+    return {"value": risk.value, "low": low, "high": high, "estimable": informative}
 
 
 def _next_steps(

@@ -44,7 +44,6 @@ from shiftune.search._storage import open_study, stable_repr
 from shiftune.search._trial import TrialContext
 from shiftune.search.gp import GPLCBSampler
 
-Shares = tuple[float, float, float] | Callable[[ShiftProblem], Split]
 Callback = Callable[[optuna.Study, optuna.trial.FrozenTrial], object]
 
 NO_DENSITY_ROWS = (0.0, 0.7, 0.3)
